@@ -1,0 +1,1 @@
+"""The four audits, one file each."""

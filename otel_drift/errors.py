@@ -1,0 +1,66 @@
+"""Every error otel-drift raises on purpose, grouped by what the caller must do.
+
+OtelDriftError
+├── ConfigError          tell the user, exit 2 (a setting, an option, a prompt, a plugin name)
+├── RecordError          count it, name file and record, go on (one broken record of input)
+├── SourceError          the source cannot be read at all, exit 3
+├── SinkError            a sink failed as a whole: the delivery stays owed, exit 3
+├── LedgerError          the ledger cannot be used, exit 3
+├── BudgetError          a limit of the run is reached: stop asking, keep what is done
+└── JudgeError           the unit becomes inconclusive
+    ├── RetryableJudgeError   rate limit, overload, transport, time-out: back off (honours `retry_after`)
+    └── PermanentJudgeError   wrong key, unknown model, bad request, refused by a filter: no retry
+"""
+
+from __future__ import annotations
+
+
+class OtelDriftError(Exception):
+    """Base of all errors raised on purpose. The message says what happened, where, and what to do."""
+
+
+class ConfigError(OtelDriftError):
+    """A setting, option, prompt or plugin name is wrong."""
+
+
+class RecordError(OtelDriftError):
+    """One record of the input is broken; the rest goes on."""
+
+    def __init__(self, reason: str, *, file: str = "", record: str = "") -> None:
+        self.reason = reason
+        self.file = file
+        self.record = record
+        super().__init__(": ".join(part for part in (file, record, reason) if part))
+
+
+class SourceError(OtelDriftError):
+    """A source cannot be read at all."""
+
+
+class SinkError(OtelDriftError):
+    """A sink failed as a whole; what it was to write stays owed."""
+
+
+class LedgerError(OtelDriftError):
+    """The ledger cannot be opened, read or written."""
+
+
+class BudgetError(OtelDriftError):
+    """A limit of the run (calls, cost) is reached."""
+
+
+class JudgeError(OtelDriftError):
+    """A judge gave no usable answer. `reason` is a short code such as ``timeout`` or ``rate_limited``."""
+
+    def __init__(self, message: str, *, reason: str = "judge_error", retry_after: float | None = None) -> None:
+        self.reason = reason
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class RetryableJudgeError(JudgeError):
+    """Rate limit, overload, transport fault or time-out: the same ask may succeed later."""
+
+
+class PermanentJudgeError(JudgeError):
+    """The same ask will fail again: wrong key, unknown model, bad request, blocked by a filter."""

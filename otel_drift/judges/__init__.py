@@ -1,0 +1,1 @@
+"""Judges: who answers an audit step."""

@@ -1,0 +1,178 @@
+"""The extension points. Structural: nothing to subclass, nothing to register beyond an entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel
+
+from otel_drift.model import (
+    Annotation,
+    Finding,
+    JudgeAnswer,
+    JudgeLimits,
+    JudgeTask,
+    Session,
+    Span,
+    WriteReport,
+)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where spans come from."""
+
+    name: str
+
+    def read(self, cursor: str | None = None) -> Iterator[tuple[Sequence[Span], str | None]]:
+        """Yield pages of spans (logs joined where the source has them), each with the cursor that follows it."""
+        ...
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where annotations go. `upserts` says whether a second write replaces the first."""
+
+    name: str
+    upserts: bool
+
+    def write(self, annotations: Sequence[Annotation]) -> WriteReport:
+        """Write the annotations.
+
+        Raises:
+            SinkError: nothing could be written now; all stay owed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release what the sink holds."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Who answers a task. `name` goes into every result; `note` is the sentence shown wherever it speaks."""
+
+    name: str
+    note: str
+    embedded: bool
+    endpoint: str
+    """Where the text goes, for people: a URL, or ``this process``."""
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What else decides the answer (temperature, seed, model, endpoint): part of the cache key."""
+        ...
+
+    def limits(self) -> JudgeLimits:
+        """Token limits and prices."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of `text`, estimated where the tokenizer is unknown."""
+        ...
+
+    def ask(self, task: JudgeTask) -> JudgeAnswer:
+        """Answer one task.
+
+        Raises:
+            JudgeError: no answer was to be had (after the retries that make sense).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """Whether a session can be audited; `reason` when not; `flags` such as ``sparse`` go into the report."""
+
+    eligible: bool
+    reason: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """What an audit may be told. `limits` are the judge's; `taxonomy` and `severity_rules` extend the prompt."""
+
+    limits: JudgeLimits = field(default_factory=JudgeLimits)
+    domain: str | None = None
+    taxonomy: tuple[str, ...] = ()
+    severity_rules: Mapping[str, str] = field(default_factory=dict)
+    retrieval_tools: tuple[str, ...] = ()
+    prompts_dir: str | None = None
+    count_tokens: Any = None
+    """``Callable[[str], int]``, the judge's; None = four characters a token."""
+    embedded_judge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One ask of an audit: a prompt with its inputs, the model of the answer, and the checks on it."""
+
+    name: str
+    prompt_id: str
+    inputs: Mapping[str, str]
+    answer_model: type[BaseModel]
+    check: Any
+    """``Callable[[BaseModel], list[str]]``: what is wrong with a well-formed answer, one sentence each."""
+    material: Any = None
+    max_repairs: int = 1
+
+
+@runtime_checkable
+class Audit(Protocol):
+    """One audit: stateless, no I/O."""
+
+    name: str
+
+    def eligibility(self, session: Session, settings: AuditSettings) -> Eligibility:
+        """Whether and why (not)."""
+        ...
+
+    def steps(
+        self, session: Session, settings: AuditSettings
+    ) -> Generator[Sequence[Step], Sequence[BaseModel], dict[str, Any]]:
+        """Yield batches of steps, receive their validated answers, return the merged report."""
+        ...
+
+    def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
+        """The findings of a report (already checked)."""
+        ...
+
+
+@runtime_checkable
+class AnswerCache(Protocol):
+    """Remembers judge answers by cache key, so that nothing is asked twice."""
+
+    def lookup(self, cache_key: str) -> JudgeAnswer | None:
+        """The stored answer, or None."""
+        ...
+
+    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer) -> None:
+        """Store an answer durably before it is used."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What leaves the trust domain: ids, type, severity and link; no quotes unless asked for."""
+
+    event_id: str
+    audit: str
+    type: str
+    severity: str
+    session_id: str | None
+    span_ref: str
+    link: str | None = None
+
+
+@runtime_checkable
+class Alerter(Protocol):
+    """Who is told."""
+
+    name: str
+
+    def notify(self, alert: Alert) -> None:
+        """Deliver one alert at least once."""
+        ...
