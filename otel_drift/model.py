@@ -76,6 +76,10 @@ class Span:
         return f"{self.trace_id}:{self.span_id}"
 
 
+Record: TypeAlias = Span | LogRecord
+"""What a source yields: log records reach their span later, by trace and span id."""
+
+
 # --- the reconstructed conversation -------------------------------------------------------------
 
 RetrievalState = Literal["captured", "none", "no_retrieval", "not_captured", "ids_only", "partial"]

@@ -14,8 +14,8 @@ from otel_drift.model import (
     JudgeAnswer,
     JudgeLimits,
     JudgeTask,
+    Record,
     Session,
-    Span,
     WriteReport,
 )
 
@@ -26,8 +26,8 @@ class Source(Protocol):
 
     name: str
 
-    def read(self, cursor: str | None = None) -> Iterator[tuple[Sequence[Span], str | None]]:
-        """Yield pages of spans (logs joined where the source has them), each with the cursor that follows it."""
+    def read(self, cursor: str | None = None) -> Iterator[tuple[Sequence[Record], str | None]]:
+        """Yield pages of spans and log records, each with the cursor that follows it."""
         ...
 
 
