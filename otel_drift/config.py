@@ -1,0 +1,191 @@
+"""Settings: defaults, then a TOML file, then the environment, then what the command line says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from otel_drift.errors import ConfigError
+
+DEFAULT_FILE = "otel-drift.toml"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class JudgeSettings(_Section):
+    """Who judges."""
+
+    model: str = Field("", description="litellm model name, e.g. openai/gpt-5-mini; empty = the embedded judge")
+    api_base: str = Field("", description="URL of an OpenAI-compatible server; empty = the provider's own")
+    temperature: float | None = Field(0.0, ge=0, le=2, description="sent only where the model takes it")
+    seed: int | None = Field(7, description="sent only where the model takes it")
+    timeout: float = Field(120.0, gt=0, description="seconds for one judge call")
+    max_concurrency: int = Field(4, ge=1, le=256, description="judge calls at the same time")
+    max_output_tokens: int | None = Field(None, ge=1, description="cap on an answer; unset = the model's limit")
+    input_window: int | None = Field(None, ge=1, description="tokens; overrides litellm's model table")
+    output_limit: int | None = Field(None, ge=1, description="tokens; overrides litellm's model table")
+    input_price: float | None = Field(None, ge=0, description="US dollars per million tokens; overrides the table")
+    output_price: float | None = Field(None, ge=0, description="US dollars per million tokens; overrides the table")
+
+
+class RunSettings(_Section):
+    """What bounds a run."""
+
+    max_cost: float | None = Field(None, ge=0, description="US dollars; no further judge call once reached")
+    max_calls: int | None = Field(None, ge=0, description="judge calls; no further one once reached")
+    sample: float = Field(1.0, gt=0, le=1, description="share of sessions to audit, by a hash of their key")
+    fail_on: Literal["", "critical", "major", "minor"] = Field("", description="exit 1 at findings this severe")
+
+
+class LedgerSettings(_Section):
+    """Where results, judge answers and deliveries owed are kept."""
+
+    url: str = Field("", description="a file, or postgresql://…; empty = a private file in the user's state folder")
+
+
+class SessionSettings(_Section):
+    """How conversations are put together."""
+
+    time_gap_minutes: float = Field(60.0, gt=0, description="longest pause inside a session that carries no session id")
+    passage_pattern: str = Field(
+        "", description="regular expression with a group `text` (and optionally `id`) that finds passages in a prompt"
+    )
+    retrieval_tools: list[str] = Field(default_factory=list, description="further tool names (globs) that retrieve")
+    session_id_attributes: list[str] = Field(
+        default_factory=list, description="further span attributes that carry the session id"
+    )
+
+
+class AuditSection(_Section):
+    """What the audits are told."""
+
+    names: list[str] = Field(default_factory=lambda: ["factual_drift"], description="audits to run")
+    domain: str = Field("", description="e.g. healthcare, finance: named to the judge")
+    taxonomy: list[str] = Field(default_factory=list, description="drift types besides the standard three")
+    severity_rules: dict[str, str] = Field(
+        default_factory=dict, description="what CRITICAL, MAJOR and MINOR mean in your domain"
+    )
+    prompts_dir: str = Field("", description="folder with your own versions of the prompts")
+
+    @field_validator("severity_rules")
+    @classmethod
+    def _known_severities(cls, rules: dict[str, str]) -> dict[str, str]:
+        if unknown := set(rules) - {"CRITICAL", "MAJOR", "MINOR"}:
+            raise ValueError(f"unknown severity {', '.join(sorted(unknown))}; use CRITICAL, MAJOR, MINOR")
+        return rules
+
+
+class PrivacySettings(_Section):
+    """What is removed before a judge or an output sees it."""
+
+    redact: list[str] = Field(
+        default_factory=list, description="named patterns (email, phone, card, iban, ip) or module:callable"
+    )
+
+
+class OutputSettings(_Section):
+    """Where findings go."""
+
+    sinks: list[str] = Field(default_factory=list, description="e.g. jsonl:findings.jsonl, otlp:http://localhost:4318")
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, validated."""
+
+    model_config = SettingsConfigDict(env_prefix="OTEL_DRIFT_", env_nested_delimiter="__", extra="forbid")
+
+    judge: JudgeSettings = Field(default_factory=JudgeSettings)
+    run: RunSettings = Field(default_factory=RunSettings)
+    ledger: LedgerSettings = Field(default_factory=LedgerSettings)
+    sessions: SessionSettings = Field(default_factory=SessionSettings)
+    audit: AuditSection = Field(default_factory=AuditSection)
+    privacy: PrivacySettings = Field(default_factory=PrivacySettings)
+    output: OutputSettings = Field(default_factory=OutputSettings)
+
+
+def load_settings(file: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """Read the settings.
+
+    Args:
+        file: a TOML file; by default ``OTEL_DRIFT_CONFIG``, else ``otel-drift.toml`` here if there is one.
+        overrides: section → setting → value from the command line; None values are ignored.
+
+    Raises:
+        ConfigError: the file is missing, is no TOML, or a setting is unknown or out of range.
+    """
+    chosen = file or (Path(os.environ["OTEL_DRIFT_CONFIG"]) if os.environ.get("OTEL_DRIFT_CONFIG") else None)
+    if chosen is not None and not chosen.is_file():
+        raise ConfigError(f"{chosen}: no such config file; `otel-drift init` writes one")
+    if chosen is None and Path(DEFAULT_FILE).is_file():
+        chosen = Path(DEFAULT_FILE)
+    given = {
+        section: {key: value for key, value in values.items() if value is not None}
+        for section, values in (overrides or {}).items()
+    }
+
+    class _FromFile(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, chosen))
+
+    try:
+        known: dict[str, Any] = {section: values for section, values in given.items() if values}
+        return _FromFile(**known)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
+        )
+        raise ConfigError(f"{chosen or 'settings'}: {problems}") from None
+    except ValueError as error:  # broken TOML, or JSON in an environment variable
+        raise ConfigError(f"{chosen or 'settings'}: {error}") from None
+
+
+def sample_config() -> str:
+    """Return a commented TOML file with every setting, its default and its environment variable."""
+    lines = [
+        "# otel-drift settings. Each one can also be given as the environment variable named beside it;",
+        "# the environment wins over this file, the command line over both. API keys are never read from here:",
+        "# set OPENAI_API_KEY or whatever your provider's key is called.",
+    ]
+    for name, section in Settings.model_fields.items():
+        model = section.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        lines += ["", f"# {model.__doc__}", f"[{name}]"]
+        for key, info in model.model_fields.items():
+            value = info.get_default(call_default_factory=True)
+            lines.append(f"# {info.description}  (OTEL_DRIFT_{name.upper()}__{key.upper()})")
+            lines.append(f"#{key} =" if value is None else f"{key} = {_toml(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def default_ledger() -> Path:
+    """The ledger file used where none is named: in ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "otel-drift" / "ledger.sqlite3"
