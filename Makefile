@@ -1,0 +1,40 @@
+# Everything a newcomer or CI needs: `make demo` and `make test` set themselves up in $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint bench soak clean
+
+demo: $(VENV)/.installed  ## audit the example traces with the embedded judge and show the result
+	@mkdir -p .demo && chmod 700 .demo
+	$(BIN)/otel-drift audit examples/traces --ledger .demo/ledger.sqlite3 --html .demo/report.html --sink jsonl:.demo/findings.jsonl
+	@echo "The same as a page: .demo/report.html · as annotations: .demo/findings.jsonl"
+
+test: lint  ## lint, types and tests; what needs more than pip packages skips with a reason
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev  ## budgets: reading, overhead, embedded judge
+	$(BIN)/python tests/bench/run.py
+
+soak: $(VENV)/.installed-dev  ## the long fault runs
+	OTEL_DRIFT_SOAK=1 $(BIN)/python -m pytest tests/test_kill.py
+
+clean:
+	rm -rf $(VENV) .demo dist build
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "otel-drift needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install -e '.[dev]'
+	@touch $@
