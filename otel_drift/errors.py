@@ -7,6 +7,7 @@ OtelDriftError
 ├── SinkError            a sink failed as a whole: the delivery stays owed, exit 3
 ├── LedgerError          the ledger cannot be used, exit 3
 ├── BudgetError          a limit of the run is reached: stop asking, keep what is done
+├── UnitError            one unit cannot be audited to an end: it becomes inconclusive with `reason`
 └── JudgeError           the unit becomes inconclusive
     ├── RetryableJudgeError   rate limit, overload, transport, time-out: back off (honours `retry_after`)
     └── PermanentJudgeError   wrong key, unknown model, bad request, refused by a filter: no retry
@@ -47,6 +48,14 @@ class LedgerError(OtelDriftError):
 
 class BudgetError(OtelDriftError):
     """A limit of the run (calls, cost) is reached."""
+
+
+class UnitError(OtelDriftError):
+    """One unit cannot be audited to an end. `reason` is a short code such as ``turn_exceeds_window``."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(message)
 
 
 class JudgeError(OtelDriftError):
