@@ -1,0 +1,135 @@
+"""Reads the events of a unit for showing: from the audit's report where it has them, else from its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from otel_drift.model import SEVERITY_SCORES, Severity, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A verbatim quote of a passage."""
+
+    passage_id: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownClaim:
+    """One side of an event: what the answer of `turn` says, and what it rests on."""
+
+    turn: int
+    quote: str
+    text: str = ""
+    grounding_status: str = ""
+    ref: str = ""
+    claim_id: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A suspected event, ready to be shown."""
+
+    event_id: str
+    turn: int
+    type: str
+    severity: Severity
+    later: ShownClaim
+    earlier: ShownClaim | None = None
+    description: str = ""
+    confidence: float | None = None
+    cause: str = ""
+    status: str = "suspected"
+
+
+def events_of(unit: Unit) -> tuple[Event, ...]:
+    """The events of a unit in the order of turns; within a turn the worst first."""
+    report = unit.report or {}
+    if isinstance(report.get("drift_events"), Sequence):
+        claims = {str(c.get("claim_id")): c for c in report.get("claims") or ()}
+        events = [_from_report(event, claims) for event in report["drift_events"]]
+    else:
+        events = [_from_finding(unit, index) for index in range(len(unit.findings))]
+    return tuple(sorted(events, key=lambda event: (event.turn, -SEVERITY_SCORES[event.severity])))
+
+
+def notes_of(unit: Unit) -> tuple[tuple[int, str], ...]:
+    """What is worth a remark and is no event: qualifiers left out, open self-corrections. Turn number and text."""
+    report = unit.report or {}
+    notes: list[tuple[int, str]] = []
+    for claim in report.get("claims") or ():
+        if claim.get("missing_qualifier"):
+            missing, quote = str(claim["missing_qualifier"]), str(claim.get("quote") or "")
+            notes.append((int(claim.get("turn") or 0), f"the passage says “{missing}”, the answer does not: “{quote}”"))
+    notes.extend(_correction(correction) for correction in report.get("corrections") or ())
+    return tuple(notes)
+
+
+def _correction(correction: Mapping[str, Any]) -> tuple[int, str]:
+    later, earlier = correction.get("later_claim") or {}, correction.get("earlier_claim") or {}
+    turn = int(correction.get("turn_number") or later.get("turn") or 0)
+    quote = str(later.get("quote") or correction.get("description") or "")
+    return turn, f"corrects turn {earlier.get('turn', '?')} openly: “{quote}”"
+
+
+def _from_report(event: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any]]) -> Event:
+    later, earlier = event.get("later_claim") or {}, event.get("earlier_claim")
+    confidence = event.get("detection_confidence")
+    turn = int(event.get("turn_number") or later.get("turn") or 0)
+    return Event(
+        event_id=str(event.get("event_id") or ""),
+        turn=turn,
+        type=str(event.get("drift_type") or ""),
+        severity=_severity(event.get("severity")),
+        later=_claim(later, claims, turn),
+        earlier=_claim(earlier, claims, 0) if earlier else None,
+        description=str(event.get("description") or ""),
+        confidence=float(confidence) if isinstance(confidence, int | float) else None,
+        cause=str(event.get("likely_cause") or ""),
+        status=str(event.get("status") or "suspected"),
+    )
+
+
+def _claim(claim: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any]], turn: int) -> ShownClaim:
+    listed = claims.get(str(claim.get("claim_id"))) or {}
+    return ShownClaim(
+        turn=int(claim.get("turn") or listed.get("turn") or turn),
+        quote=str(claim.get("quote") or listed.get("quote") or claim.get("claim_text") or ""),
+        text=str(claim.get("claim_text") or listed.get("claim_text") or ""),
+        grounding_status=str(claim.get("grounding_status") or listed.get("grounding_status") or ""),
+        ref=str(claim.get("trace_event_ref") or ""),
+        claim_id=str(claim.get("claim_id") or ""),
+        evidence=tuple(
+            Evidence(str(e.get("passage_id") or ""), str(e.get("quote") or ""))
+            for e in claim.get("evidence") or listed.get("evidence") or ()
+        ),
+    )
+
+
+def _from_finding(unit: Unit, index: int) -> Event:
+    finding = unit.findings[index]
+    quotes = finding.quotes or ("",)
+    earlier = None
+    if finding.earlier_turn is not None:
+        earlier = ShownClaim(turn=finding.earlier_turn, quote=quotes[0], ref=finding.earlier_ref or "")
+    return Event(
+        event_id=finding.event_id,
+        turn=finding.turn_number,
+        type=finding.type,
+        severity=finding.severity,
+        later=ShownClaim(turn=finding.turn_number, quote=quotes[-1], ref=finding.span_ref),
+        earlier=earlier,
+        description=finding.explanation,
+        confidence=finding.confidence,
+        cause=finding.likely_cause or "",
+        status=finding.status,
+    )
+
+
+def _severity(value: object) -> Severity:
+    known: tuple[Severity, ...] = ("CRITICAL", "MAJOR", "MINOR", "NONE")
+    return next((name for name in known if name == value), "MINOR")
