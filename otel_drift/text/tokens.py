@@ -1,0 +1,111 @@
+"""Words, stems and names: what two sentences are compared by."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+
+from otel_drift.text.lexicon import ENGLISH_FUNCTION_WORDS, IRREGULAR, OTHER_FUNCTION_WORDS, STOPWORDS
+
+WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*|[^\W_]+")
+"""A word, or a number with its separators. Hyphens separate: ``carried-over`` is two words."""
+
+
+_SUFFIXES = ("ations", "ation", "tions", "tion", "ions", "ion", "ments", "ment", "ings", "ing", "edly", "ied", "ies",
+             "ness", "ally", "ly", "ed", "es", "er", "ers", "s", "y", "e")  # fmt: skip
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """Return the folded stem of one word: case, accents, inflection and common derivation removed.
+
+    A light stemmer on purpose: ``reduction`` and ``reduced`` meet in ``reduc``; numbers stay as they are.
+    """
+    folded = unicodedata.normalize("NFKD", word.casefold().replace("\u2019", "'"))
+    if not folded.isascii():
+        folded = "".join(c for c in folded if not unicodedata.combining(c))
+    if folded.endswith("'s"):
+        folded = folded[:-2]
+    if folded[:1].isdigit():
+        return folded
+    if folded in IRREGULAR:
+        folded = IRREGULAR[folded]
+    for suffix in _SUFFIXES:
+        if folded.endswith(suffix) and len(folded) - len(suffix) >= 3 and not folded.endswith("ss"):
+            folded = folded[: -len(suffix)]
+            break
+    if len(folded) > 3 and folded[-1] == folded[-2] and folded[-1] not in "aeiou":
+        folded = folded[:-1]
+    if len(folded) > 5 and folded[-1] in "te":
+        folded = folded[:-1]
+    return folded
+
+
+def words(text: str) -> list[str]:
+    """Return the words and numbers of `text` as written."""
+    return WORD.findall(text)
+
+
+def content_words(text: str) -> list[str]:
+    """Return the words of `text` that carry content: no function words; numbers count."""
+    return [w for w in words(text) if is_content(w)]
+
+
+def is_content(word: str) -> bool:
+    """Whether `word` carries content: a number, or a word of at least two letters that is no function word."""
+    return word[:1].isdigit() or (len(word) > 1 and word.casefold().replace("\u2019", "'") not in STOPWORDS)
+
+
+def content_stems(text: str) -> list[str]:
+    """Return the stems of the content words of `text`, in order, repeats kept."""
+    return [stem(w) for w in content_words(text)]
+
+
+def names(sentence: str) -> list[str]:
+    """Return the words of `sentence` that look like (parts of) proper nouns.
+
+    Capitalised words that do not open the sentence, and words with an inner capital or a digit beside letters
+    (``iPhone``, ``MW``). A text all in capitals, or all in lower case, has none that can be told.
+    """
+    if sentence.isupper():
+        return []
+    found = []
+    opening = True
+    for match in WORD.finditer(sentence):
+        word = match.group()
+        if word[0].isdigit():
+            opening = False
+            continue
+        inner = any(c.isupper() for c in word[1:])
+        before = sentence[: match.start()].rstrip()
+        opening = opening or before[-1:] in ("", ".", "!", "?", ":", '"', "\u201c", "*", "#", "-", "\u2022")
+        if len(word) > 1 and (inner or (word[0].isupper() and not opening)) and is_content(word):
+            found.append(word)
+        opening = False
+    return found
+
+
+def is_english(text: str) -> bool:
+    """Whether the lexical rules may speak about `text` at all.
+
+    False for scripts other than Latin and where another language's function words outnumber the English ones.
+    Short texts without function words pass.
+    """
+    letters = [c for c in text if c.isalpha()]
+    if not letters:
+        return True
+    latin = sum(1 for c in letters if c < "\u0250" or "\u1e00" <= c <= "\u1eff" or c in "µμΩ°")
+    if latin < 0.8 * len(letters):
+        return False
+    lowered = [w.casefold() for w in words(text)]
+    english = sum(1 for w in lowered if w in ENGLISH_FUNCTION_WORDS)
+    other = sum(1 for w in lowered if w in OTHER_FUNCTION_WORDS)
+    return english >= other
+
+
+def bigrams(stems: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the pairs of neighbouring stems."""
+    return list(pairwise(stems))
