@@ -1,0 +1,200 @@
+"""The ledger: what was judged, what was found, what is owed to whom; one transaction a unit.
+
+SQLAlchemy is imported when a ledger is opened, not with this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from otel_drift.model import Annotation, JudgeAnswer, JudgeTask, Session, Unit, WriteReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_drift.ledger.database import Database
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """A database of runs, units, judge answers and deliveries; safe to use from threads and several processes.
+
+    Every method may raise LedgerError: the database failed, and the message says where and what to do.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, where: str | Path | None = None) -> Ledger:
+        """Open a ledger, creating and migrating it as needed.
+
+        Args:
+            where: A file, ``sqlite:///FILE``, ``postgresql://…`` (needs ``otel-drift[postgres]``), ``:memory:`` for
+                one that is forgotten at the end, or None for the user's own file.
+
+        Raises:
+            ConfigError: the URL is malformed or its driver is not installed.
+            LedgerError: it cannot be opened, or is not a ledger this version can use.
+        """
+        from otel_drift.ledger.database import open_database
+
+        return cls(open_database(where))
+
+    @property
+    def name(self) -> str:
+        """Where it is, for people: the file, or the URL without user and password."""
+        return self._database.name
+
+    def lookup(self, cache_key: str) -> JudgeAnswer | None:
+        """The stored judge answer, or None."""
+        from otel_drift.ledger import answers
+
+        with self._database.reading() as connection:
+            return answers.find(connection, cache_key)
+
+    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer) -> None:
+        """Store a judge answer durably; the first one stored for a key stays."""
+        from otel_drift.ledger import answers
+
+        with self._database.writing() as connection:
+            answers.keep(connection, cache_key, task, answer)
+
+    def begin_run(self, description: Mapping[str, Any]) -> int:
+        """Note that a run begins, and return its id."""
+        from otel_drift.ledger import runs
+
+        with self._database.writing() as connection:
+            return runs.begin(connection, description)
+
+    def end_run(self, run_id: int, totals: Mapping[str, Any]) -> None:
+        """Note that a run came to its end; a run without one was cut short."""
+        from otel_drift.ledger import runs
+
+        with self._database.writing() as connection:
+            runs.end(connection, run_id, totals)
+
+    def find_unit(self, unit_id: str, fingerprint: str, session: Session) -> Unit | None:
+        """The committed result for exactly this fingerprint, with the session given and no costs.
+
+        An inconclusive result is found only if the same ask would end so again; after a judge that was down, a
+        time-out, a rate limit or a budget, the unit is audited again.
+        """
+        from otel_drift.ledger import units
+
+        with self._database.reading() as connection:
+            return units.find(connection, unit_id, fingerprint, session)
+
+    def commit_unit(
+        self,
+        run_id: int | None,
+        unit: Unit,
+        annotations: Sequence[Annotation],
+        sinks: Iterable[str],
+        *,
+        cursor: tuple[str, str | None] | None = None,
+    ) -> None:
+        """Commit a unit, its attempts, findings and annotations, and what it owes each sink, in one transaction.
+
+        An annotation that says something new gets the next revision and is owed to every sink; one that says the
+        same is owed only to sinks that never had it; one the unit no longer makes is withdrawn (unless the unit is
+        inconclusive, which takes nothing back). Where several units speak for one annotation, the worst stands.
+        Committing a unit that was found again changes nothing but what new sinks are owed.
+
+        Args:
+            run_id: From `begin_run`.
+            unit: The result; ``unit.content_sha256`` is the fingerprint it is found by.
+            annotations: What it says on platforms, from `findings.annotations`.
+            sinks: Names of the sinks that are to get it.
+            cursor: A source's name and the cursor to go on from once this is committed.
+        """
+        from otel_drift.ledger import runs, units
+
+        with self._database.writing() as connection:
+            units.commit(connection, run_id, unit, annotations, sinks)
+            units.owe(connection, unit.unit_id, sinks)
+            if cursor is not None:
+                runs.set_cursor(connection, *cursor)
+
+    def owe(self, unit_id: str, sinks: Iterable[str]) -> None:
+        """Owe sinks what is current of a unit and never was owed to them (`commit_unit` does this too)."""
+        from otel_drift.ledger import units
+
+        with self._database.writing() as connection:
+            units.owe(connection, unit_id, sinks)
+
+    def owed(self, sink: str, limit: int = 100, *, not_since: int | None = None) -> list[Annotation]:
+        """Hand out what a sink is owed, oldest first, and count the attempt.
+
+        Args:
+            sink: The sink's name.
+            limit: At most so many.
+            not_since: Only what was not attempted at or after this time (nanoseconds).
+        """
+        from otel_drift.ledger import deliveries
+
+        with self._database.writing() as connection:
+            return deliveries.hand_out(connection, sink, limit, not_since)
+
+    def settle(self, sink: str, report: WriteReport) -> None:
+        """Record what became of annotations handed out; rejected ones stay owed only if retryable."""
+        from otel_drift.ledger import deliveries
+
+        with self._database.writing() as connection:
+            deliveries.settle(connection, sink, report)
+
+    def delivery_counts(self) -> dict[str, dict[str, int]]:
+        """Deliveries by sink and state: owed, written, unchanged, rejected, superseded."""
+        from otel_drift.ledger import deliveries
+
+        with self._database.reading() as connection:
+            return deliveries.counts(connection)
+
+    @contextmanager
+    def delivering(self, sink: str) -> Iterator[None]:
+        """Be the only one, among processes too, that delivers to a sink; waits for the other to finish.
+
+        The lock goes with the process that holds it, so a killed one blocks nobody.
+        """
+        from otel_drift.ledger.locking import delivery_lock
+
+        with delivery_lock(self._database, sink):
+            yield
+
+    def knows_result(self, result_id: str) -> bool:
+        """Whether an annotation with this id was ever made here: a marker alone proves nothing."""
+        from otel_drift.ledger import units
+
+        with self._database.reading() as connection:
+            return units.is_known(connection, result_id)
+
+    def cursor(self, source: str) -> str | None:
+        """Where a source goes on from; None at its beginning."""
+        from otel_drift.ledger import runs
+
+        with self._database.reading() as connection:
+            return runs.cursor(connection, source)
+
+    def set_cursor(self, source: str, cursor: str | None) -> None:
+        """Note where a source goes on from (`commit_unit` does it together with a unit)."""
+        from otel_drift.ledger import runs
+
+        with self._database.writing() as connection:
+            runs.set_cursor(connection, source, cursor)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._database.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

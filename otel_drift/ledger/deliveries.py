@@ -1,0 +1,140 @@
+"""What each sink is owed, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from otel_drift.ledger import records
+from otel_drift.ledger.schema import annotation, delivery
+from otel_drift.model import Annotation, WriteReport
+
+_CHUNK = 500
+"""Ids per statement; SQLite and PostgreSQL both limit the variables of one."""
+
+
+def owe(connection: Connection, annotation_ids: Sequence[str], sinks: Iterable[str]) -> None:
+    """Owe each sink the current revision of each annotation, unless it was owed there before.
+
+    A revision that was still owed is superseded. A withdrawal is owed only where an earlier revision may have
+    arrived.
+    """
+    if not annotation_ids:
+        return
+    current = {
+        row.annotation_id: row
+        for chunk in _chunks(annotation_ids)
+        for row in connection.execute(
+            sa.select(annotation.c.annotation_id, annotation.c.revision, annotation.c.withdrawn).where(
+                annotation.c.annotation_id.in_(chunk), annotation.c.current
+            )
+        )
+    }
+    for sink in dict.fromkeys(sinks):
+        _owe_sink(connection, [current[key] for key in annotation_ids if key in current], sink)
+
+
+def hand_out(connection: Connection, sink: str, limit: int, not_since: int | None) -> list[Annotation]:
+    """The next annotations owed, oldest first, each counted as attempted now."""
+    query = (
+        sa.select(delivery.c.delivery_id, annotation.c.body, annotation.c.revision)
+        .join(
+            annotation,
+            sa.and_(
+                annotation.c.annotation_id == delivery.c.annotation_id, annotation.c.revision == delivery.c.revision
+            ),
+        )
+        .where(delivery.c.sink == records.column(sink), delivery.c.state == "owed", annotation.c.body.is_not(None))
+        .order_by(delivery.c.delivery_id)
+        .limit(limit)
+    )
+    if not_since is not None:
+        query = query.where(sa.or_(delivery.c.attempted.is_(None), delivery.c.attempted < not_since))
+    rows = connection.execute(query).all()
+    now = time.time_ns()
+    for chunk in _chunks([row.delivery_id for row in rows]):
+        connection.execute(
+            sa.update(delivery)
+            .where(delivery.c.delivery_id.in_(chunk))
+            .values(attempts=delivery.c.attempts + 1, attempted=now)
+        )
+    return [records.annotation_from_json(row.body, row.revision) for row in rows]
+
+
+def settle(connection: Connection, sink: str, report: WriteReport) -> None:
+    """Record what a sink made of the annotations handed out to it; those it does not mention stay owed."""
+    _close(connection, sink, report.written, "written", None)
+    _close(connection, sink, report.unchanged, "unchanged", None)
+    for rejection in report.rejected:
+        state = "owed" if rejection.retryable else "rejected"
+        _close(connection, sink, (rejection.annotation_id,), state, rejection.reason)
+
+
+def counts(connection: Connection) -> dict[str, dict[str, int]]:
+    """Number of deliveries by sink and state."""
+    found: dict[str, dict[str, int]] = {}
+    query = sa.select(delivery.c.sink, delivery.c.state, sa.func.count()).group_by(delivery.c.sink, delivery.c.state)
+    for sink, state, number in connection.execute(query):
+        found.setdefault(sink, {})[state] = number
+    return found
+
+
+def _owe_sink(connection: Connection, rows: Sequence[sa.Row[Any, Any, Any]], sink: str) -> None:
+    sink = records.column(sink)
+    latest: dict[str, int] = {}
+    arrived: set[str] = set()
+    for chunk in _chunks([row.annotation_id for row in rows]):
+        query = sa.select(delivery).where(delivery.c.sink == sink, delivery.c.annotation_id.in_(chunk))
+        for known in connection.execute(query):
+            latest[known.annotation_id] = max(latest.get(known.annotation_id, 0), known.revision)
+            if known.attempts:
+                arrived.add(known.annotation_id)
+    new = [row for row in rows if latest.get(row.annotation_id, 0) < row.revision]
+    for chunk in _chunks([row.annotation_id for row in new]):
+        connection.execute(
+            sa.update(delivery)
+            .where(delivery.c.sink == sink, delivery.c.annotation_id.in_(chunk), delivery.c.state == "owed")
+            .values(state="superseded")
+        )
+    owed = [row for row in new if not row.withdrawn or row.annotation_id in arrived]
+    if owed:
+        connection.execute(
+            sa.insert(delivery),
+            [
+                {
+                    "annotation_id": row.annotation_id,
+                    "revision": row.revision,
+                    "sink": sink,
+                    "state": "owed",
+                    "attempts": 0,
+                }
+                for row in owed
+            ],
+        )
+
+
+def _close(connection: Connection, sink: str, annotation_ids: Sequence[str], state: str, reason: str | None) -> None:
+    # `attempts > 0` leaves a revision alone that another process committed while this one was being written.
+    for chunk in _chunks(annotation_ids):
+        connection.execute(
+            sa.update(delivery)
+            .where(
+                delivery.c.sink == records.column(sink),
+                delivery.c.annotation_id.in_(chunk),
+                delivery.c.state == "owed",
+                delivery.c.attempts > 0,
+            )
+            .values(
+                state=state,
+                reason=None if reason is None else records.column(reason),
+                settled=None if state == "owed" else time.time_ns(),
+            )
+        )
+
+
+def _chunks(values: Sequence[str] | Sequence[int]) -> Iterable[Sequence[str] | Sequence[int]]:
+    return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))

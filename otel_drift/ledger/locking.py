@@ -1,0 +1,39 @@
+"""One deliverer at a time: a lock that the operating system or the server frees when its holder dies."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from otel_drift.errors import LedgerError
+from otel_drift.ledger.database import Database
+
+try:
+    import fcntl
+except ImportError:  # Windows: one process a ledger delivers, by the operator's care
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def delivery_lock(database: Database, sink: str) -> Iterator[None]:
+    """Hold the right to deliver to one sink (SQLite: to any sink; so one thread holds one at a time)."""
+    if not database.is_sqlite:
+        digest = hashlib.sha256(sink.encode("utf-8", "backslashreplace")).digest()
+        with database.session_lock(int.from_bytes(digest[:8], "big", signed=True)):
+            yield
+    elif database.file is None or fcntl is None:
+        yield
+    else:
+        # Never deleted: who waits on a deleted file and who makes a new one would both hold "the" lock.
+        path = f"{database.file}-delivery"
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LedgerError(f"ledger lock file {path} cannot be opened: {error.strerror}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)

@@ -1,0 +1,124 @@
+"""Model objects to JSON text and back, for the ledger's columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from otel_drift.model import Annotation, Attempt, Finding, JudgeAnswer, PromptRef, Session, Unit
+
+_UNIT_KEPT = (
+    "outcome",
+    "reason",
+    "severity",
+    "report",
+    "judge",
+    "judge_note",
+)
+
+
+def to_json(value: Any) -> str:
+    """Canonical JSON: sorted keys, ASCII only (NUL and lone surrogates become escapes)."""
+    return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":"))
+
+
+def from_json(text: str) -> Any:
+    """The inverse of `to_json`."""
+    return json.loads(text)
+
+
+def sha256(text: str) -> str:
+    """Hex digest of a text that `to_json` made."""
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def column(text: str) -> str:
+    """`text` as any database takes it in a text column: NUL and lone surrogates written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def answer_to_json(answer: JudgeAnswer) -> str:
+    """A judge's answer as JSON."""
+    return to_json(_shallow(answer))
+
+
+def answer_from_json(text: str) -> JudgeAnswer:
+    """The inverse of `answer_to_json`."""
+    return JudgeAnswer(**from_json(text))
+
+
+def unit_to_json(unit: Unit) -> str:
+    """A unit's verdict as JSON: without session, attempts and findings (kept apart), nor what it cost to reach."""
+    kept: dict[str, Any] = {name: getattr(unit, name) for name in _UNIT_KEPT}
+    kept["prompts"] = [_shallow(prompt) for prompt in unit.prompts]
+    return to_json(kept)
+
+
+def unit_from_json(
+    text: str, *, unit_id: str, audit: str, fingerprint: str, session: Session, findings: tuple[Finding, ...]
+) -> Unit:
+    """A committed unit with the session given. It cost nothing in this run: no calls, no tokens, no attempts."""
+    kept = from_json(text)
+    prompts = tuple(PromptRef(**prompt) for prompt in kept.pop("prompts"))
+    return Unit(
+        unit_id=unit_id,
+        audit=audit,
+        session=session,
+        findings=findings,
+        prompts=prompts,
+        content_sha256=fingerprint,
+        cost=0.0,
+        **kept,
+    )
+
+
+def finding_to_json(finding: Finding) -> str:
+    """A finding as JSON."""
+    return to_json(_shallow(finding))
+
+
+def finding_from_json(text: str) -> Finding:
+    """The inverse of `finding_to_json`."""
+    kept = from_json(text)
+    return Finding(**{**kept, "quotes": tuple(kept["quotes"])})
+
+
+def annotation_to_json(annotation: Annotation) -> str:
+    """An annotation as JSON, without its revision: equal text means nothing changed."""
+    kept = _shallow(annotation)
+    del kept["revision"]
+    return to_json(kept)
+
+
+def annotation_from_json(text: str, revision: int) -> Annotation:
+    """The inverse of `annotation_to_json`."""
+    kept = from_json(text)
+    return Annotation(**{**kept, "revision": revision, "links": tuple(kept["links"])})
+
+
+def withdrawn(text: str) -> str:
+    """The JSON of an annotation, turned into the one that takes it back."""
+    kept = from_json(text)
+    kept.update(withdrawn=True, label="withdrawn", score=None, explanation=None, error_type=None, links=[], metadata={})
+    return to_json(kept)
+
+
+def messages_sha256(attempt: Attempt) -> str:
+    """What was sent, as a hash: the text itself is in the trace and would be kept twice."""
+    return sha256(to_json([[message.role, message.content] for message in attempt.messages]))
+
+
+def _shallow(record: Any) -> dict[str, Any]:
+    # Not `asdict`: it deep-copies, which read-only mappings refuse.
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return str(value)

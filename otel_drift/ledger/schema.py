@@ -1,0 +1,163 @@
+"""The ledger's tables, as the newest migration leaves them.
+
+Long values are JSON in text columns (ASCII, so that NUL and lone surrogates of hostile traces fit any database).
+Rows are appended and superseded, never rewritten; `erased` and the ``*_sha256`` columns are what a privacy deletion
+leaves of a text. Times are nanoseconds since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+REVISION = "0001"
+"""The migration this code expects; a test compares it with the migrations' head."""
+
+VERSION_TABLE = "otel_drift_version"
+
+metadata = sa.MetaData()
+
+# SQLite only autoincrements a column that is exactly INTEGER.
+_serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+run = sa.Table(
+    "otel_drift_run",
+    metadata,
+    sa.Column("run_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("started", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.BigInteger),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("totals", sa.Text),
+    sqlite_autoincrement=True,
+)
+
+answer = sa.Table(
+    "otel_drift_answer",
+    metadata,
+    sa.Column("cache_key", sa.Text, primary_key=True),
+    sa.Column("audit", sa.Text, nullable=False),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("prompt_id", sa.Text, nullable=False),
+    sa.Column("prompt_version", sa.Text, nullable=False),
+    sa.Column("prompt_sha256", sa.Text, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("body", sa.Text),
+    sa.Column("created", sa.BigInteger, nullable=False),
+)
+
+unit = sa.Table(
+    "otel_drift_unit",
+    metadata,
+    sa.Column("result_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("unit_id", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("current", sa.Boolean, nullable=False),
+    sa.Column("run_id", _serial, sa.ForeignKey("otel_drift_run.run_id")),
+    sa.Column("audit", sa.Text, nullable=False),
+    sa.Column("session_key", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("severity", sa.Text, nullable=False),
+    sa.Column("body", sa.Text),
+    sa.Column("body_sha256", sa.Text, nullable=False),
+    sa.Column("calls", sa.BigInteger, nullable=False),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    sa.Column("cost", sa.Float),
+    sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("erased", sa.BigInteger),
+    sa.Index(
+        "otel_drift_unit_current",
+        "unit_id",
+        unique=True,
+        sqlite_where=sa.text("current"),
+        postgresql_where=sa.text("current"),
+    ),
+    sa.Index("otel_drift_unit_session", "session_key"),
+    sqlite_autoincrement=True,
+)
+
+attempt = sa.Table(
+    "otel_drift_attempt",
+    metadata,
+    sa.Column("attempt_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("result_id", _serial, sa.ForeignKey("otel_drift_unit.result_id"), nullable=False, index=True),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("prompt_id", sa.Text, nullable=False),
+    sa.Column("prompt_version", sa.Text, nullable=False),
+    sa.Column("prompt_sha256", sa.Text, nullable=False),
+    sa.Column("cache_key", sa.Text, nullable=False),
+    sa.Column("cached", sa.Boolean, nullable=False),
+    sa.Column("errors", sa.Text, nullable=False),
+    sa.Column("messages_sha256", sa.Text, nullable=False),
+    sa.Column("answer", sa.Text),
+    sa.Column("answer_sha256", sa.Text),
+    sa.Column("model", sa.Text),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    sa.Column("cost", sa.Float),
+    sqlite_autoincrement=True,
+)
+
+finding = sa.Table(
+    "otel_drift_finding",
+    metadata,
+    sa.Column("result_id", _serial, sa.ForeignKey("otel_drift_unit.result_id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("event_id", sa.Text, nullable=False, index=True),
+    sa.Column("audit", sa.Text, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("severity", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("span_ref", sa.Text, nullable=False),
+    sa.Column("body", sa.Text),
+)
+
+contribution = sa.Table(
+    "otel_drift_contribution",
+    metadata,
+    sa.Column("annotation_id", sa.Text, primary_key=True),
+    sa.Column("unit_id", sa.Text, primary_key=True, index=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+"""What each unit says now for an annotation: several audits share ``drift_severity``, several sessions a trace."""
+
+annotation = sa.Table(
+    "otel_drift_annotation",
+    metadata,
+    sa.Column("annotation_id", sa.Text, primary_key=True),
+    sa.Column("revision", sa.Integer, primary_key=True),
+    sa.Column("current", sa.Boolean, nullable=False),
+    sa.Column("unit_id", sa.Text, nullable=False, index=True),
+    sa.Column("withdrawn", sa.Boolean, nullable=False),
+    sa.Column("content_sha256", sa.Text, nullable=False),
+    sa.Column("body", sa.Text),
+    sa.Column("created", sa.BigInteger, nullable=False),
+)
+
+delivery = sa.Table(
+    "otel_drift_delivery",
+    metadata,
+    sa.Column("delivery_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("annotation_id", sa.Text, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("sink", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("attempted", sa.BigInteger),
+    sa.Column("settled", sa.BigInteger),
+    sa.Column("reason", sa.Text),
+    sa.UniqueConstraint("annotation_id", "sink", "revision", name="otel_drift_delivery_once"),
+    sa.Index("otel_drift_delivery_owed", "sink", "state", "delivery_id"),
+    sqlite_autoincrement=True,
+)
+"""`state`: owed · written · unchanged · rejected · superseded (a later revision replaced it before it was written)."""
+
+cursor = sa.Table(
+    "otel_drift_cursor",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("cursor", sa.Text),
+    sa.Column("updated", sa.BigInteger, nullable=False),
+)

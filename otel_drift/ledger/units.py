@@ -1,0 +1,234 @@
+"""Units in the ledger: committed with attempts, findings, annotations and the deliveries they owe; found again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from otel_drift.ledger import deliveries, records
+from otel_drift.ledger.schema import annotation, attempt, contribution, finding, unit
+from otel_drift.model import SEVERITY_SCORES, Annotation, Attempt, Session, Unit
+
+SETTLED_REASONS = frozenset({"invalid_answer"})
+"""Reasons for ``inconclusive`` that the same ask would meet again. After any other (judge down, time-out, rate limit,
+budget, wrong key) the next run asks again."""
+
+
+def find(connection: Connection, unit_id: str, fingerprint: str, session: Session) -> Unit | None:
+    """The current result of a unit, if it is for exactly this fingerprint and would not turn out otherwise now."""
+    row = connection.execute(
+        sa.select(unit).where(
+            unit.c.unit_id == records.column(unit_id),
+            unit.c.current,
+            unit.c.fingerprint == records.column(fingerprint),
+            unit.c.body.is_not(None),
+        )
+    ).one_or_none()
+    if row is None or (row.outcome == "inconclusive" and not _is_settled(row.reason)):
+        return None
+    found = connection.execute(
+        sa.select(finding.c.body).where(finding.c.result_id == row.result_id).order_by(finding.c.position)
+    ).scalars()
+    return records.unit_from_json(
+        row.body,
+        unit_id=unit_id,
+        audit=row.audit,
+        fingerprint=fingerprint,
+        session=session,
+        findings=tuple(records.finding_from_json(body) for body in found),
+    )
+
+
+def commit(
+    connection: Connection, run_id: int | None, result: Unit, annotations: Sequence[Annotation], sinks: Iterable[str]
+) -> None:
+    """Write a unit and everything that follows from it; the caller's transaction makes it one step."""
+    _supersede(connection, run_id, result)
+    says = {one.id: one for one in annotations}
+    said = set(
+        connection.execute(
+            sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == records.column(result.unit_id))
+        ).scalars()
+    )
+    # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
+    vanished = set() if result.outcome == "inconclusive" else said - set(says)
+    _contribute(connection, result.unit_id, says, vanished)
+    changed = sorted(says) + sorted(vanished)
+    for annotation_id in changed:
+        _revise(connection, annotation_id, result.unit_id)
+    deliveries.owe(connection, changed, sinks)
+
+
+def owe(connection: Connection, unit_id: str, sinks: Iterable[str]) -> None:
+    """Owe each sink what is current of a unit and was not delivered or owed there yet, withdrawals included."""
+    unit_id = records.column(unit_id)
+    ids = set(
+        connection.execute(sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == unit_id)).scalars()
+    ) | set(
+        connection.execute(
+            sa.select(annotation.c.annotation_id).where(
+                annotation.c.unit_id == unit_id, annotation.c.current, annotation.c.withdrawn
+            )
+        ).scalars()
+    )
+    deliveries.owe(connection, sorted(ids), sinks)
+
+
+def is_known(connection: Connection, result_id: str) -> bool:
+    """Whether an annotation has this id."""
+    query = sa.select(annotation.c.revision).where(annotation.c.annotation_id == records.column(result_id)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def _is_settled(reason: str | None) -> bool:
+    return (reason or "").split(":", 1)[0].strip() in SETTLED_REASONS
+
+
+def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None:
+    """Add the result and make it the current one, unless it is the current one already (found again, not judged)."""
+    body = records.unit_to_json(result)
+    bodies = [records.finding_to_json(one) for one in result.findings]
+    digest = records.sha256(records.to_json([body, bodies]))
+    unit_id, fingerprint = records.column(result.unit_id), records.column(result.content_sha256)
+    is_current = sa.and_(unit.c.unit_id == unit_id, unit.c.current)
+    if not result.attempts:
+        same = sa.and_(is_current, unit.c.fingerprint == fingerprint, unit.c.body_sha256 == digest)
+        if connection.execute(sa.select(unit.c.result_id).where(same)).first():
+            return
+    connection.execute(sa.update(unit).where(is_current).values(current=False))
+    session_id = result.session.session_id
+    result_id = connection.execute(
+        sa.insert(unit)
+        .values(
+            unit_id=unit_id,
+            fingerprint=fingerprint,
+            current=True,
+            run_id=run_id,
+            audit=records.column(result.audit),
+            session_key=records.column(result.session.key),
+            session_id=None if session_id is None else records.column(session_id),
+            outcome=result.outcome,
+            reason=None if result.reason is None else records.column(result.reason),
+            severity=result.severity,
+            body=body,
+            body_sha256=digest,
+            calls=result.calls,
+            input_tokens=result.input_tokens,
+            output_tokens=result.output_tokens,
+            cost=result.cost,
+            created=time.time_ns(),
+        )
+        .returning(unit.c.result_id)
+    ).scalar_one()
+    _insert(connection, attempt, [_attempt_row(result_id, one) for one in result.attempts])
+    _insert(
+        connection,
+        finding,
+        [
+            {
+                "result_id": result_id,
+                "position": position,
+                "event_id": records.column(one.event_id),
+                "audit": records.column(one.audit),
+                "type": records.column(one.type),
+                "severity": one.severity,
+                "status": one.status,
+                "span_ref": records.column(one.span_ref),
+                "body": body,
+            }
+            for position, (one, body) in enumerate(zip(result.findings, bodies, strict=True))
+        ],
+    )
+
+
+def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
+    answer = None if one.answer is None else records.answer_to_json(one.answer)
+    return {
+        "result_id": result_id,
+        "step": records.column(one.step),
+        "number": one.number,
+        "prompt_id": one.prompt.id,
+        "prompt_version": one.prompt.version,
+        "prompt_sha256": one.prompt.sha256,
+        "cache_key": one.cache_key,
+        "cached": one.cached,
+        "errors": records.to_json(list(one.errors)),
+        "messages_sha256": records.messages_sha256(one),
+        "answer": answer,
+        "answer_sha256": None if answer is None else records.sha256(answer),
+        "model": None if one.answer is None else records.column(one.answer.model),
+        "input_tokens": 0 if one.answer is None else one.answer.input_tokens,
+        "output_tokens": 0 if one.answer is None else one.answer.output_tokens,
+        "cost": None if one.answer is None else one.answer.cost,
+    }
+
+
+def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation], vanished: Iterable[str]) -> None:
+    unit_id = records.column(unit_id)
+    replaced = [*says, *vanished]
+    connection.execute(
+        sa.delete(contribution).where(contribution.c.unit_id == unit_id, contribution.c.annotation_id.in_(replaced))
+    )
+    _insert(
+        connection,
+        contribution,
+        [
+            {"annotation_id": key, "unit_id": unit_id, "body": records.annotation_to_json(one)}
+            for key, one in says.items()
+        ],
+    )
+
+
+def _revise(connection: Connection, annotation_id: str, unit_id: str) -> None:
+    """Add a revision if what all units together say for an annotation is not what its last revision says."""
+    last = connection.execute(
+        sa.select(annotation).where(annotation.c.annotation_id == annotation_id, annotation.c.current)
+    ).one_or_none()
+    bodies = connection.execute(
+        sa.select(contribution.c.body)
+        .where(contribution.c.annotation_id == annotation_id)
+        .order_by(contribution.c.unit_id)
+    ).scalars()
+    said = [records.annotation_from_json(body, 0) for body in bodies]
+    if said:
+        body, withdrawn = records.annotation_to_json(max(said, key=_weight)), False
+    elif last is None or last.withdrawn:
+        return
+    else:
+        body, withdrawn = records.withdrawn(last.body), True
+    digest = records.sha256(body)
+    if last is not None and last.content_sha256 == digest:
+        return
+    connection.execute(
+        sa.update(annotation)
+        .where(annotation.c.annotation_id == annotation_id, annotation.c.current)
+        .values(current=False)
+    )
+    connection.execute(
+        sa.insert(annotation).values(
+            annotation_id=annotation_id,
+            revision=1 if last is None else last.revision + 1,
+            current=True,
+            unit_id=records.column(unit_id),
+            withdrawn=withdrawn,
+            content_sha256=digest,
+            body=body,
+            created=time.time_ns(),
+        )
+    )
+
+
+def _weight(one: Annotation) -> tuple[float, int]:
+    """Which of several units' values stands: the worst; then one that could not be audited, so nothing looks clean."""
+    severity = SEVERITY_SCORES.get(str(one.metadata.get("severity")), 0.0)
+    outcome = str(one.metadata.get("outcome"))
+    return severity, {"inconclusive": 2, "not_applicable": 0}.get(outcome, 1)
+
+
+def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(sa.insert(table), rows)

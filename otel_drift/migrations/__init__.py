@@ -1,0 +1,1 @@
+"""The ledger's migrations (alembic), run when a ledger is opened that needs them."""
