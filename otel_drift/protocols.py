@@ -120,9 +120,21 @@ class Step:
     max_repairs: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What one ask is expected to take, in tokens."""
+
+    input_tokens: int
+    output_tokens: int
+
+
 @runtime_checkable
 class Audit(Protocol):
-    """One audit: stateless, no I/O."""
+    """One audit: stateless, no I/O.
+
+    Optional besides: `version` (of its code) and `prompt_ids`, both part of a result's fingerprint, and
+    ``forecast(session, settings) -> Sequence[Forecast]`` for dry runs (else the first batch of steps is counted).
+    """
 
     name: str
 

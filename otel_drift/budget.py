@@ -1,0 +1,77 @@
+"""The limit of a run: how many judge calls and how much money, shared by all sessions judged at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from otel_drift.errors import BudgetError
+
+
+@dataclass(slots=True)
+class Call:
+    """A judge call under way. `cost` (US dollars) starts as the most it can take; set it to what it took."""
+
+    cost: float | None
+
+
+class Budget:
+    """Counts calls and cost, and refuses a call that could exceed a limit.
+
+    Once a call was refused every later one is, so that a run stops at one place instead of squeezing in whatever
+    is still small enough.
+    """
+
+    def __init__(self, max_calls: int | None = None, max_cost: float | None = None) -> None:
+        self.max_calls = max_calls
+        self.max_cost = max_cost
+        self.calls = 0
+        self.cost = 0.0
+        self.exhausted = False
+        self._reserved = 0.0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def call(self, most: float | None) -> Iterator[Call]:
+        """Reserve `most` US dollars (None: unknown) for one call; settle what it took when the block ends.
+
+        A call that raises is counted, and settled with what its `Call.cost` says by then.
+
+        Raises:
+            BudgetError: the call could exceed a limit, or its price is unknown while `max_cost` is set.
+        """
+        self._reserve(most)
+        call = Call(most)
+        try:
+            yield call
+        finally:
+            with self._lock:
+                self._reserved -= most or 0.0
+                self.cost += call.cost or 0.0
+
+    def _reserve(self, most: float | None) -> None:
+        with self._lock:
+            reason = self._why_not(most)
+            if reason:
+                self.exhausted = True
+                raise BudgetError(reason)
+            self.calls += 1
+            self._reserved += most or 0.0
+
+    def _why_not(self, most: float | None) -> str | None:
+        if self.exhausted:
+            return "the budget of this run is used up; run again with higher limits to go on"
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            return f"the limit of {self.max_calls} judge calls is reached; raise --max-calls to go on"
+        if self.max_cost is None:
+            return None
+        if most is None:
+            return "the price of this judge is unknown, so --max-cost cannot be kept: set its input and output price"
+        if self.cost + self._reserved + most > self.max_cost:
+            spent = self.cost + self._reserved
+            return (
+                f"the next call may cost up to {most:.4f} $ and {spent:.4f} $ of {self.max_cost:.4f} $ are spoken for"
+            )
+        return None

@@ -1,0 +1,33 @@
+"""The reason codes of units that have no verdict, and what to tell a person about each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+REASONS: Mapping[str, str] = {
+    "single_turn": "only one answered turn: drift needs two; the audit citation_conflict looks at a single answer",
+    "no_answers": "no turn was answered",
+    "no_passages_captured": "no answered turn has its retrieved passages in the trace; `otel-drift inspect` says how",
+    "content_not_captured": "the instrumentation leaves out the texts; `otel-drift inspect` says which setting helps",
+    "tool_grounded": "most answers rest on tools that are no retrieval, so there are no passages to check against",
+    "turn_exceeds_window": "one turn alone is larger than the judge can read or answer",
+    "comparison_exceeds_window": "the claims of the session are more than the judge can compare in one call",
+    "answer_empty": "the judge answered nothing, twice",
+    "answer_not_json": "the judge's answer was no JSON, also when asked again",
+    "answer_ambiguous": "the judge's answer held more than one JSON object, also when asked again",
+    "answer_copied": "the judge repeated JSON that stands in the trace instead of judging",
+    "answer_too_long": "the judge's answer was too long to be read",
+    "answer_truncated": "the judge's answer was cut at its output limit, also when asked again",
+    "answer_schema": "the judge's answer did not have the asked-for form, also when asked again",
+    "answer_checks": "quotes or references in the judge's answer did not hold, also when asked again",
+    "budget_exhausted": "the limit of calls or cost was reached; run again to go on",
+    "redaction_failed": "the redaction hook failed, so nothing of this session was sent or shown",
+    "config_error": "a prompt or setting of the audit is wrong",
+    "internal_error": "a fault in otel-drift; run with debug logging and report it",
+}
+"""What the reason codes mean, for people. A judge's own codes (``timeout``, ``rate_limited``, …) may come besides."""
+
+
+def explain(reason: str) -> str:
+    """Return the sentence for a reason code, or the code itself where there is none."""
+    return REASONS.get(reason.split(":")[0], reason)

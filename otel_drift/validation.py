@@ -1,0 +1,261 @@
+"""The harness every audit runs in: ask, parse, check, ask once more, or call it inconclusive.
+
+Nothing a judge says gets past here unless it is well-formed and every reference and quote in it was checked. What
+cannot be brought to that is `inconclusive` with a reason, never a default score, and no exception leaves a session.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from otel_drift import prompting
+from otel_drift.answer_json import UnreadableAnswerError, read_object
+from otel_drift.budget import Budget
+from otel_drift.errors import BudgetError, ConfigError, JudgeError, UnitError
+from otel_drift.fingerprints import cache_key, content_sha256, strict_schema, unit_fingerprint, unit_id
+from otel_drift.model import (
+    Attempt,
+    JudgeAnswer,
+    JudgeTask,
+    Message,
+    Outcome,
+    PromptRef,
+    Session,
+    Unit,
+    worst,
+)
+from otel_drift.planning import Plan, plan, price, settled, total
+from otel_drift.protocols import AnswerCache, Audit, AuditSettings, Judge, Step
+from otel_drift.reasons import REASONS
+from otel_drift.redaction import withhold
+
+__all__ = ["REASONS", "Budget", "Plan", "audit_session", "plan", "unit_fingerprint", "unit_id", "unredacted"]
+
+log = logging.getLogger(__name__)
+
+MOST_ERRORS = 40
+LONGEST_ERROR = 500
+LEAST_OUTPUT = 8_192
+
+
+def audit_session(
+    audit: Audit,
+    session: Session,
+    judge: Judge,
+    *,
+    cache: AnswerCache | None = None,
+    settings: AuditSettings | None = None,
+    budget: Budget | None = None,
+    nonce: str | None = None,
+) -> Unit:
+    """Run one audit over one session and return what came of it; never raises.
+
+    Args:
+        audit: which audit.
+        session: the session, already redacted where redaction is asked for.
+        judge: who answers.
+        cache: answers already paid for; a stored one is checked again like a fresh one.
+        settings: what the audit is told; unset limits are the judge's.
+        budget: the run's limits, shared by all sessions.
+        nonce: the delimiter marker to use, for tests and replays; random by default.
+    """
+    run = _Run(audit, session, judge, settled(settings or AuditSettings(), judge), cache, budget or Budget(), nonce)
+    try:
+        eligibility = audit.eligibility(session, run.settings)
+        if not eligibility.eligible:
+            return run.unit("not_applicable", eligibility.reason)
+        report = run.drive(audit.steps(session, run.settings))
+        findings = audit.findings(session, report)
+        return replace(
+            run.unit("findings" if findings else "clean", None),
+            severity=worst([finding.severity for finding in findings]),
+            report=report,
+            findings=findings,
+        )
+    except (UnitError, JudgeError) as error:
+        return run.unit("inconclusive", error.reason)
+    except BudgetError:
+        return run.unit("inconclusive", "budget_exhausted")
+    except ConfigError as error:
+        log.error("audit %s cannot run: %s", audit.name, error)
+        return run.unit("inconclusive", "config_error")
+    except Exception as error:  # the per-session boundary: one session never stops the others
+        log.debug("audit %s of a session failed", audit.name, exc_info=error)
+        return run.unit("inconclusive", f"internal_error: {type(error).__name__}")
+
+
+def unredacted(audit: Audit, session: Session, judge: Judge, error: Exception) -> Unit:
+    """The unit of a session whose redaction failed: inconclusive, and nothing of the session's text in it."""
+    log.debug("redaction failed: %s", type(error).__name__)
+    run = _Run(audit, withhold(session), judge, AuditSettings(), None, Budget(), None)
+    return run.unit("inconclusive", "redaction_failed")
+
+
+@dataclass(slots=True)
+class _Run:
+    """One audit of one session under way, and what it took so far."""
+
+    audit: Audit
+    session: Session
+    judge: Judge
+    settings: AuditSettings
+    cache: AnswerCache | None
+    budget: Budget
+    nonce: str | None
+    attempts: list[Attempt] = field(default_factory=list)
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = 0.0
+
+    def drive(self, steps: Generator[Sequence[Step], Sequence[BaseModel], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            batch = next(steps)
+            while True:
+                batch = steps.send([self.answer(step) for step in batch])
+        except StopIteration as stop:
+            report: dict[str, Any] = stop.value
+            return report
+
+    def answer(self, step: Step) -> BaseModel:
+        """Ask one step until its answer passes, at most 1 + `max_repairs` times."""
+        prompt = prompting.load(step.prompt_id, folder=self.settings.prompts_dir)
+        nonce = prompting.new_nonce(step.inputs, self.nonce)
+        messages, nonces, ref = prompting.render(prompt, step.inputs, nonce), [nonce], prompt.ref
+        repairs = 0 if self.judge.embedded else step.max_repairs
+        most_output = self.most_output(messages)
+        for number in range(1, repairs + 2):
+            task = self.task(step, ref, messages, nonces, most_output)
+            answer, key, cached = self.ask(step, number, task)
+            value, reason, errors = _examine(step, answer, [step.inputs[name] for name in prompt.inputs])
+            self.attempts.append(Attempt(step.name, number, ref, key, answer, tuple(errors), cached, messages))
+            if value is not None:
+                return value
+            if number > repairs:
+                break
+            if reason == "answer_truncated" and most_output is not None:
+                most_output = min(most_output * 2, self.settings.limits.output_tokens or most_output * 2)
+            messages, nonce, ref = self.repair(messages, answer.text, errors)
+            nonces.append(nonce)
+            if not self.fits(messages):
+                break
+        raise UnitError(f"{self.audit.name}: no acceptable answer to {step.name}: {errors[0]}", reason=reason)
+
+    def task(
+        self, step: Step, ref: PromptRef, messages: tuple[Message, ...], nonces: Sequence[str], most: int | None
+    ) -> JudgeTask:
+        return JudgeTask(
+            audit=self.audit.name,
+            step=step.name,
+            prompt=ref,
+            messages=messages,
+            schema_name=f"{self.audit.name}_{step.name}",
+            schema=strict_schema(step.answer_model),
+            fingerprint=prompting.fingerprint(messages, *nonces),
+            material=step.material,
+            max_output_tokens=most,
+        )
+
+    def ask(self, step: Step, number: int, task: JudgeTask) -> tuple[JudgeAnswer, str, bool]:
+        """The answer to `task`, its cache key, and whether it was stored. Counts and stores a fresh one."""
+        key = cache_key(task, self.judge)
+        known = self.cache.lookup(key) if self.cache else None
+        if known is not None:
+            return known, key, True
+        most = task.max_output_tokens or self.most_output(task.messages, assume=True) or 0
+        with self.budget.call(price(self.tokens(task.messages), most, self.judge, self.settings.limits)) as call:
+            self.calls += 1
+            try:
+                answer = self.judge.ask(task)
+            except JudgeError as error:
+                call.cost = 0.0
+                failed = (f"{error.reason}: {type(error).__name__}",)
+                self.attempts.append(Attempt(step.name, number, task.prompt, key, None, failed, False, task.messages))
+                raise
+            if answer.cost is not None:
+                call.cost = answer.cost
+        if self.cache:
+            self.cache.remember(key, task, answer)
+        self.input_tokens += answer.input_tokens
+        self.output_tokens += answer.output_tokens
+        self.cost = total([self.cost, 0.0 if self.judge.embedded else answer.cost])
+        return answer, key, False
+
+    def repair(
+        self, messages: tuple[Message, ...], raw: str, errors: Sequence[str]
+    ) -> tuple[tuple[Message, ...], str, PromptRef]:
+        prompt = prompting.load("repair", folder=self.settings.prompts_dir)
+        listed = [f"{n}. {_one_line(error)}" for n, error in enumerate(errors[:MOST_ERRORS], 1)]
+        if len(errors) > MOST_ERRORS:
+            listed.append(f"and {len(errors) - MOST_ERRORS} more of the same kinds")
+        inputs = {"answer": raw, "errors": "\n".join(listed)}
+        nonce = prompting.new_nonce(inputs, None if self.nonce is None else f"{self.nonce}-again")
+        return prompting.follow_up(messages, prompt, inputs, nonce), nonce, prompt.ref
+
+    def tokens(self, messages: Sequence[Message]) -> int:
+        return sum(self.judge.count_tokens(message.content) for message in messages)
+
+    def fits(self, messages: Sequence[Message]) -> bool:
+        limit = self.settings.limits.input_tokens
+        return limit is None or self.tokens(messages) <= limit
+
+    def most_output(self, messages: Sequence[Message], *, assume: bool = False) -> int | None:
+        """How many tokens an answer may have: generous, but no model's whole output limit, which a budget pays."""
+        limit = self.settings.limits.output_tokens
+        if self.judge.embedded or (limit is None and not assume):
+            return None
+        ample = max(LEAST_OUTPUT, 2 * self.tokens(messages))
+        return ample if limit is None else min(limit, ample)
+
+    def unit(self, outcome: Outcome, reason: str | None) -> Unit:
+        prompts = {attempt.prompt: None for attempt in self.attempts}
+        return Unit(
+            unit_id=unit_id(self.audit.name, self.session),
+            audit=self.audit.name,
+            session=self.session,
+            outcome=outcome,
+            reason=reason,
+            severity="NONE",
+            report=None,
+            findings=(),
+            judge=self.judge.name,
+            judge_note=self.judge.note,
+            calls=self.calls,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost=self.cost,
+            prompts=tuple(prompts),
+            attempts=tuple(self.attempts),
+            content_sha256=content_sha256(self.session),
+        )
+
+
+def _examine(step: Step, answer: JudgeAnswer, data: Sequence[str]) -> tuple[BaseModel | None, str, list[str]]:
+    """The validated answer, or None with a reason code and what is wrong, one sentence each."""
+    try:
+        value = step.answer_model.model_validate(read_object(answer.text, data))
+    except UnreadableAnswerError as error:
+        if answer.finish_reason == "length":
+            return None, "answer_truncated", ["The answer was cut at the output limit. Be brief: fewer, shorter texts."]
+        return None, error.reason, [str(error)]
+    except ValidationError as error:
+        return None, "answer_schema", [_schema_error(detail) for detail in error.errors(include_url=False)]
+    errors = list(step.check(value))
+    return (None, "answer_checks", errors) if errors else (value, "", [])
+
+
+def _schema_error(detail: Any) -> str:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+    given = json.dumps(detail.get("input"), default=str)[:80]
+    return f"{place or 'the object'}: {detail['msg']} (given: {given})"
+
+
+def _one_line(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= LONGEST_ERROR else folded[: LONGEST_ERROR - 1] + "…"
