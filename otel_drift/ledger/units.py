@@ -13,9 +13,9 @@ from otel_drift.ledger import deliveries, records
 from otel_drift.ledger.schema import annotation, attempt, contribution, finding, unit
 from otel_drift.model import SEVERITY_SCORES, Annotation, Attempt, Session, Unit
 
-SETTLED_REASONS = frozenset({"invalid_answer"})
-"""Reasons for ``inconclusive`` that the same ask would meet again. After any other (judge down, time-out, rate limit,
-budget, wrong key) the next run asks again."""
+_SETTLED = ("answer_", "turn_exceeds_window", "comparison_exceeds_window", "source_exceeds_window")
+"""How reasons for ``inconclusive`` begin that the same ask would meet again. After any other (judge down, time-out,
+rate limit, budget, wrong key) the next run asks again."""
 
 
 def find(connection: Connection, unit_id: str, fingerprint: str, session: Session) -> Unit | None:
@@ -85,7 +85,7 @@ def is_known(connection: Connection, result_id: str) -> bool:
 
 
 def _is_settled(reason: str | None) -> bool:
-    return (reason or "").split(":", 1)[0].strip() in SETTLED_REASONS
+    return (reason or "").startswith(_SETTLED)
 
 
 def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None:

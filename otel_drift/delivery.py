@@ -1,0 +1,119 @@
+"""Delivers what the ledger owes: a dead sink delays, and loses nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from otel_drift.errors import OtelDriftError
+from otel_drift.ledger import Ledger
+from otel_drift.model import Annotation, Rejection, WriteReport
+from otel_drift.protocols import Sink
+from otel_drift.report.escape import terminal_safe
+
+log = logging.getLogger(__name__)
+
+BATCH = 100
+"""Annotations a write; small enough for platforms that block others during a large one."""
+LISTED = 3
+"""How many rejections of one sink are told in words; the ledger has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkDelivery:
+    """What one sink got in one delivery. `error` says why it stopped early; what it did not get stays owed."""
+
+    sink: str
+    written: int = 0
+    unchanged: int = 0
+    rejected: tuple[Rejection, ...] = ()
+    error: str | None = None
+    owed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """What became of a delivery, sink by sink."""
+
+    sinks: tuple[SinkDelivery, ...] = ()
+
+    @property
+    def problems(self) -> list[str]:
+        """What a person must know, one sentence each; empty if everything arrived."""
+        told = []
+        for one in self.sinks:
+            if one.error:
+                told.append(
+                    f"sink {one.sink}: {one.error}; {one.owed} annotation{'' if one.owed == 1 else 's'} "
+                    "stay owed and are written by the next run"
+                )
+            refused = [rejection for rejection in one.rejected if not rejection.retryable]
+            told += [
+                f"sink {one.sink} refused annotation {rejection.annotation_id}: {terminal_safe(rejection.reason)}"
+                for rejection in refused[:LISTED]
+            ]
+            if len(refused) > LISTED:
+                told.append(f"sink {one.sink} refused {len(refused) - LISTED} more; the ledger has their reasons")
+            later = len(one.rejected) - len(refused)
+            if later:
+                told.append(f"sink {one.sink} could not take {later} for now; the next run tries again")
+        return told
+
+
+def deliver(
+    ledger: Ledger,
+    sinks: Mapping[str, Sink],
+    *,
+    batch: int = BATCH,
+    on_progress: Callable[[str, int], None] | None = None,
+) -> DeliveryReport:
+    """Write to each sink what it is owed, in batches, each settled before the next.
+
+    A sink that fails, in whatever way, stops no other; what it was to write stays owed. Nothing is tried twice in one
+    delivery.
+
+    Args:
+        ledger: Who knows what is owed.
+        sinks: The sinks by the name they were given to `Ledger.commit_unit`.
+        batch: Annotations a write.
+        on_progress: Called with a sink's name and the number handed to it so far.
+
+    Raises:
+        LedgerError: the ledger failed.
+    """
+    return DeliveryReport(tuple(_deliver_to(ledger, name, sink, batch, on_progress) for name, sink in sinks.items()))
+
+
+def _deliver_to(
+    ledger: Ledger, name: str, sink: Sink, batch: int, on_progress: Callable[[str, int], None] | None
+) -> SinkDelivery:
+    written = unchanged = handed = 0
+    rejected: list[Rejection] = []
+    error = None
+    with ledger.delivering(name):
+        began = time.time_ns()
+        while owed := ledger.owed(name, batch, not_since=began):
+            report, error = _write(sink, owed)
+            ledger.settle(name, report)
+            written += len(report.written)
+            unchanged += len(report.unchanged)
+            rejected += report.rejected
+            handed += len(owed)
+            if on_progress:
+                on_progress(name, handed)
+            if error:
+                break
+    left = ledger.delivery_counts().get(name, {}).get("owed", 0)
+    return SinkDelivery(name, written, unchanged, tuple(rejected), error, left)
+
+
+def _write(sink: Sink, owed: Sequence[Annotation]) -> tuple[WriteReport, str | None]:
+    try:
+        return sink.write(owed), None
+    except OtelDriftError as error:
+        return WriteReport(), terminal_safe(str(error))
+    except Exception as error:  # the per-sink boundary: a broken sink stops no other
+        log.debug("sink failed", exc_info=error)
+        return WriteReport(), f"unexpected {type(error).__name__} (a fault of the sink; run with debug logging)"
