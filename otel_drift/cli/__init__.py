@@ -1,0 +1,62 @@
+"""The command line: it parses, calls the pipeline, prints. Results on stdout, people-text and progress on stderr.
+
+Exit status: 0 done, 1 findings at or above ``--fail-on``, 2 usage or configuration, 3 a source, a sink or the ledger
+failed, 4 something could not be audited (inconclusive), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from otel_drift import __version__
+from otel_drift.errors import ConfigError, OtelDriftError
+
+app = typer.Typer(
+    name="otel-drift",
+    help="Find factual drift in the traces of RAG chats.",
+    epilog="Start with: otel-drift inspect PATH",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they would print local variables, which hold private trace text
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"otel-drift {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; every expected error becomes one clear line and an exit status."""
+    from otel_drift.cli import audit, init, inspect  # noqa: F401 - importing registers the commands
+
+    try:
+        app()
+    except ConfigError as error:
+        _fail(str(error), 2)
+    except OtelDriftError as error:
+        _fail(str(error), 3)
+    except KeyboardInterrupt:
+        _fail("interrupted; what was finished is kept, the same command goes on from there", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+
+
+def _fail(message: str, status: int) -> None:
+    from otel_drift.report.escape import terminal_safe
+
+    typer.echo(f"otel-drift: {terminal_safe(message)}", err=True)
+    raise SystemExit(status)

@@ -1,0 +1,181 @@
+"""``otel-drift audit``: find drift, show it, keep it, write it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from otel_drift.cli import app
+from otel_drift.cli.common import (
+    ConfigOption,
+    FormatOption,
+    OutputFormat,
+    Paths,
+    reading,
+    stderr_console,
+    stdout_console,
+    write_json_line,
+)
+
+if TYPE_CHECKING:
+    from otel_drift.config import Settings
+    from otel_drift.model import Unit
+
+
+class FailOn(StrEnum):
+    """The severity from which findings make the exit status 1."""
+
+    critical = "critical"
+    major = "major"
+    minor = "minor"
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a run came to."""
+
+    units: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    severities: Counter[str] = field(default_factory=Counter)
+    types: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+
+    def add(self, unit: Unit) -> None:
+        """Count one unit."""
+        self.units += 1
+        self.outcomes[unit.outcome] += 1
+        self.severities.update(finding.severity for finding in unit.findings)
+        self.types.update(finding.type for finding in unit.findings)
+        self.calls += unit.calls
+        if unit.calls:
+            self.input_tokens += unit.input_tokens
+            self.output_tokens += unit.output_tokens
+            if unit.cost is not None:
+                self.cost = (self.cost or 0.0) + unit.cost
+
+    def record(self) -> dict[str, object]:
+        """The totals as the ledger keeps them and the last lines show them."""
+        return {
+            "units": self.units,
+            "outcomes": dict(self.outcomes),
+            "severities": dict(self.severities),
+            "types": dict(self.types),
+            "calls": self.calls,
+            "tokens": {"input": self.input_tokens, "output": self.output_tokens},
+            "cost": self.cost,
+        }
+
+    def status(self, fail_on: str) -> int:
+        """The exit status these results call for."""
+        from otel_drift.model import SEVERITY_SCORES
+
+        if fail_on and any(
+            SEVERITY_SCORES[severity] >= SEVERITY_SCORES[fail_on.upper()] for severity in self.severities
+        ):
+            return 1
+        return 4 if self.outcomes["inconclusive"] else 0
+
+
+@app.command()
+def audit(
+    paths: Paths,
+    output: FormatOption = OutputFormat.text,
+    model: Annotated[str | None, typer.Option(help="litellm model name. Default: the embedded judge.")] = None,
+    api_base: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible server.")] = None,
+    sink: Annotated[list[str] | None, typer.Option(help="jsonl:FILE or otlp:URL; may be repeated.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page of the run.")] = None,
+    ledger: Annotated[str | None, typer.Option(help="File or postgresql:// URL that keeps the results.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say calls, tokens and price; call nobody.")] = False,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="US dollars this run may cost.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=0, help="Judge calls this run may make.")] = None,
+    sample: Annotated[float | None, typer.Option(min=0, max=1, help="Share of sessions to audit.")] = None,
+    fail_on: Annotated[FailOn | None, typer.Option(help="Exit 1 at findings this severe or worse.")] = None,
+    redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Audit sessions for factual drift; exit 4 if something could not be audited, 1 at --fail-on."""
+    from otel_drift.config import load_settings
+
+    settings = load_settings(
+        config,
+        {
+            "judge": {"model": model, "api_base": api_base},
+            "run": {
+                "max_cost": max_cost,
+                "max_calls": max_calls,
+                "sample": sample,
+                "fail_on": fail_on.value if fail_on else None,
+            },
+            "ledger": {"url": ledger},
+            "privacy": {"redact": redact},
+            "output": {"sinks": sink},
+        },
+    )
+    if dry_run:
+        _show_plan(paths, settings, output)
+    else:
+        raise typer.Exit(_audit(paths, settings, output, html))
+
+
+def _audit(paths: list[str], settings: Settings, output: OutputFormat, html: Path | None) -> int:
+    from otel_drift import delivery, pipeline
+    from otel_drift.cli.wiring import open_line
+    from otel_drift.findings import unit_record
+    from otel_drift.report import timeline
+    from otel_drift.report.html import HtmlReport
+
+    console, notes = stdout_console(), stderr_console()
+    totals = Totals()
+    with ExitStack() as stack:
+        line, sinks = open_line(settings, stack)
+        line.run_id = line.ledger.begin_run({"paths": paths, "judge": line.judge.name})
+        page = None
+        if html is not None:
+            run = {"judge": line.judge.name, "judge_note": line.judge.note, "paths": paths}
+            page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run))
+        with reading(paths) as (source, on_sessions):
+            for unit in pipeline.audit(source, line):
+                totals.add(unit)
+                on_sessions(totals.units)
+                if page is not None:
+                    page.add(unit)
+                if output is OutputFormat.json:
+                    write_json_line(unit_record(unit))
+                else:
+                    timeline.print_unit(console, unit)
+        delivered = delivery.deliver(line.ledger, sinks)
+        line.ledger.end_run(line.run_id, totals.record())
+    timeline.print_totals(notes, totals.record(), judge=line.judge)
+    for problem in delivered.problems:
+        notes.print(f"otel-drift: {problem}")
+    return 3 if delivered.problems else totals.status(settings.run.fail_on)
+
+
+def _show_plan(paths: list[str], settings: Settings, output: OutputFormat) -> None:
+    from otel_drift import pipeline
+    from otel_drift.cli.wiring import open_line
+    from otel_drift.report import planning
+
+    total = planning.PlanTotals()
+    with ExitStack() as stack:
+        line, _sinks = open_line(settings, stack, dry=True)
+        console = stdout_console()
+        with reading(paths) as (source, on_sessions):
+            for name, session, plan in pipeline.plan(source, line):
+                total.add(plan)
+                on_sessions(total.sessions)
+                if output is OutputFormat.json:
+                    write_json_line(planning.plan_record(name, session, plan))
+                else:
+                    planning.print_plan(console, name, session, plan)
+        limits = {"max_cost": settings.run.max_cost, "max_calls": settings.run.max_calls, "sample": line.sample}
+        planning.print_plan_totals(stderr_console(), total, line.judge, limits)

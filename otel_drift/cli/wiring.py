@@ -1,0 +1,83 @@
+"""From settings to the parts of a run."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from otel_drift import plugins
+from otel_drift.budget import Budget
+from otel_drift.cli.common import session_options
+from otel_drift.config import JudgeSettings, Settings, default_ledger
+from otel_drift.errors import ConfigError
+from otel_drift.ledger import Ledger
+from otel_drift.pipeline import Line
+from otel_drift.protocols import AuditSettings
+from otel_drift.redaction import load_redactor
+
+if TYPE_CHECKING:
+    from otel_drift.protocols import Judge, Sink
+
+
+def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tuple[Line, dict[str, Sink]]:
+    """Open the ledger and the sinks (closed by `stack`), load the judge and the audits.
+
+    Raises:
+        ConfigError: a name, an option or a combination is wrong; before anything is paid for.
+        LedgerError: the ledger cannot be opened.
+    """
+    judge = _open_judge(settings.judge)
+    sinks = {} if dry else {spec: _open_sink(spec, stack) for spec in settings.output.sinks}
+    line = Line(
+        audits=[plugins.load("audits", name)() for name in settings.audit.names],
+        judge=judge,
+        settings=AuditSettings(
+            limits=judge.limits(),
+            domain=settings.audit.domain or None,
+            taxonomy=tuple(settings.audit.taxonomy),
+            severity_rules=settings.audit.severity_rules,
+            retrieval_tools=tuple(settings.sessions.retrieval_tools),
+            prompts_dir=settings.audit.prompts_dir or None,
+            count_tokens=judge.count_tokens,
+            embedded_judge=judge.embedded,
+        ),
+        ledger=stack.enter_context(Ledger.open(settings.ledger.url or default_ledger())),
+        sinks=tuple(sinks),
+        options=session_options(settings.sessions),
+        redact=load_redactor(",".join(settings.privacy.redact)) if settings.privacy.redact else None,
+        budget=Budget(max_calls=settings.run.max_calls, max_cost=settings.run.max_cost),
+        sample=settings.run.sample,
+        workers=1 if judge.embedded else settings.judge.max_concurrency,
+    )
+    return line, sinks
+
+
+def _open_judge(settings: JudgeSettings) -> Judge:
+    if not settings.model:
+        if settings.api_base:
+            raise ConfigError("--api-base (judge.api_base) needs --model (judge.model), e.g. openai/NAME")
+        embedded: Judge = plugins.load("judges", "rules")()
+        return embedded
+    per_million = 1e-6
+    judge: Judge = plugins.load("judges", "litellm")(
+        settings.model,
+        api_base=settings.api_base or None,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        timeout=settings.timeout,
+        max_concurrency=settings.max_concurrency,
+        max_output_tokens=settings.max_output_tokens,
+        input_window=settings.input_window,
+        output_limit=settings.output_limit,
+        input_price=None if settings.input_price is None else settings.input_price * per_million,
+        output_price=None if settings.output_price is None else settings.output_price * per_million,
+    )
+    return judge
+
+
+def _open_sink(spec: str, stack: ExitStack) -> Sink:
+    """Open ``jsonl:FILE`` or ``otlp:URL``; what follows the colon is the sink's own business."""
+    name, _, target = spec.partition(":")
+    sink: Sink = plugins.load("sinks", name)(target)
+    stack.callback(sink.close)
+    return sink

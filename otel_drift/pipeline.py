@@ -1,0 +1,148 @@
+"""The whole product in one line of code; read this file first.
+
+source ─▶ normalise ─▶ sessions ─▶ audits ⇄ judge ─▶ validation ─▶ ledger ─▶ sinks
+
+A `Line` names the parts; `audit` runs records through it and yields one `Unit` per audit and session, each already
+committed to the ledger together with the deliveries it owes; `deliver` (in `delivery`) then writes what is owed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from otel_drift import findings, fingerprints, planning, sessions, validation
+from otel_drift.budget import Budget
+from otel_drift.ledger import Ledger
+from otel_drift.model import LogRecord, Record, Session, Unit
+from otel_drift.planning import Plan
+from otel_drift.protocols import Audit, AuditSettings, Judge, Source
+from otel_drift.redaction import redact_session
+from otel_drift.sessions import ReconstructOptions
+from otel_drift.spool import SpanSpool
+
+RESULT_ID = "otel_drift.result.id"
+"""The attribute that marks our own output; it hides a record only if the ledger knows the id."""
+
+
+@dataclass(slots=True)
+class Line:
+    """The parts of one run."""
+
+    audits: Sequence[Audit]
+    judge: Judge
+    settings: AuditSettings
+    ledger: Ledger
+    sinks: Sequence[str] = ()
+    options: ReconstructOptions = field(default_factory=ReconstructOptions)
+    redact: Callable[[str], str] | None = None
+    budget: Budget = field(default_factory=Budget)
+    sample: float = 1.0
+    workers: int = 1
+    run_id: int | None = None
+    own_output: int = 0
+    not_sampled: int = 0
+
+
+def audit(source: Source, line: Line) -> Iterator[Unit]:
+    """Audit every session of a source; yields units in the order of the sessions, committed.
+
+    Sessions are judged `line.workers` at a time; at most twice as many are held in memory. A session that goes wrong
+    becomes an inconclusive unit and never stops the others.
+    """
+    with SpanSpool() as spool, ThreadPoolExecutor(line.workers, thread_name_prefix="judge") as pool:
+        pending: deque[Future[list[Unit]]] = deque()
+        try:
+            for session in _sampled(read_sessions(source, line, spool), line):
+                pending.append(pool.submit(_judge, session, line))
+                while len(pending) >= 2 * line.workers:
+                    yield from _committed(pending.popleft().result(), line)
+            while pending:
+                yield from _committed(pending.popleft().result(), line)
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def plan(source: Source, line: Line) -> Iterator[tuple[str, Session, Plan]]:
+    """Say what each audit of each session would ask and cost; calls nobody, writes nothing.
+
+    Yields:
+        the audit's name, the session, the plan (no calls where the result is in the ledger already).
+    """
+    with SpanSpool() as spool:
+        for session in _sampled(read_sessions(source, line, spool), line):
+            redacted = _redacted(session, line)
+            for one in line.audits:
+                if _known(one, redacted, line):
+                    yield one.name, session, Plan(eligible=True, reason="judged already")
+                else:
+                    yield one.name, session, planning.plan(one, redacted, line.judge, line.settings)
+
+
+def read_sessions(source: Source, line: Line, spool: SpanSpool) -> Iterator[Session]:
+    """Reconstruct the sessions of a source, one at a time, our own output left out."""
+    return sessions.stream(_foreign(_records(source), line), spool, line.options)
+
+
+def _records(source: Source) -> Iterator[Record]:
+    for page, _cursor in source.read():
+        yield from page
+
+
+def _foreign(records: Iterable[Record], line: Line) -> Iterator[Record]:
+    for record in records:
+        result_id = record.attributes.get(RESULT_ID)
+        if isinstance(result_id, str) and line.ledger.knows_result(result_id):
+            line.own_output += not isinstance(record, LogRecord)
+        else:
+            yield record
+
+
+def _sampled(all_sessions: Iterator[Session], line: Line) -> Iterator[Session]:
+    for session in all_sessions:
+        if line.sample < 1 and _share(session.key) >= line.sample:
+            line.not_sampled += 1
+        else:
+            yield session
+
+
+def _share(key: str) -> float:
+    """A stable number in [0, 1): the same sessions are chosen in every run."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
+
+
+def _redacted(session: Session, line: Line) -> Session:
+    return redact_session(session, line.redact) if line.redact else session
+
+
+def _judge(session: Session, line: Line) -> list[Unit]:
+    try:
+        redacted = _redacted(session, line)
+    except Exception as error:  # a user's callable: nothing of this session may go out
+        return [validation.unredacted(one, session, line.judge, error) for one in line.audits]
+    return [_result(one, redacted, line) for one in line.audits]
+
+
+def _result(one: Audit, session: Session, line: Line) -> Unit:
+    known = _known(one, session, line)
+    if known is not None:
+        return replace(known, calls=0)
+    return validation.audit_session(
+        one, session, line.judge, cache=line.ledger, settings=line.settings, budget=line.budget
+    )
+
+
+def _known(one: Audit, session: Session, line: Line) -> Unit | None:
+    """The committed result of exactly this: same text, prompts, judge and settings."""
+    fingerprint = fingerprints.unit_fingerprint(one, session, line.judge, line.settings)
+    return line.ledger.find_unit(fingerprints.unit_id(one.name, session), fingerprint, session)
+
+
+def _committed(units: list[Unit], line: Line) -> Iterator[Unit]:
+    for unit in units:
+        line.ledger.commit_unit(line.run_id, unit, findings.annotations(unit), line.sinks)
+        yield unit

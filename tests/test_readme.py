@@ -1,0 +1,80 @@
+"""Every command of the README and the guides does what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model_server import ModelServer, Reply
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "examples" / "guides").glob("*.md"))]
+NOTHING = {"claims": [], "drift_events": [], "overall_assessment": "nothing found"}
+
+
+def shell_commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", "\n".join(page.read_text() for page in PAGES), flags=re.S)
+    lines = (line.partition(" #")[0].strip() for block in blocks for line in block.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+COMMANDS = [command for command in shell_commands() if command.startswith("otel-drift")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What a reader of the README has: the examples, and traces of their own."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copytree(ROOT / "examples" / "traces", tmp_path / "traces")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_works(command: str, folder: Path) -> None:
+    """Commands that name a model are pointed at a model server on this machine instead of the provider."""
+    with ModelServer([Reply(NOTHING)]) as server:
+        command = re.sub(r"http://127\.0\.0\.1:8000/v1", server.url, command)
+        env = {**os.environ, "OPENAI_API_KEY": "sk-test", "OPENAI_API_BASE": server.url, "OPENAI_BASE_URL": server.url}
+        words = [sys.executable, "-m", "otel_drift", *shlex.split(command)[1:]]
+        run = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+    assert run.returncode in ({0, 1} if "--fail-on" in command else {0}), run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_there_are_commands_to_try() -> None:
+    assert len(COMMANDS) >= 8
+
+
+def test_make_targets_and_extras_named_are_real() -> None:
+    makefile, pyproject = (ROOT / "Makefile").read_text(), (ROOT / "pyproject.toml").read_text()
+    text = "\n".join(page.read_text() for page in PAGES)
+
+    for target in re.findall(r"^make (\w+)", text, flags=re.M):
+        assert re.search(rf"^{target}:", makefile, flags=re.M), target
+    for extra in re.findall(r"otel-drift\[(\w+)\]", text):
+        assert re.search(rf"^{extra} = \[", pyproject, flags=re.M), extra
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if not link.startswith("http"):
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_exit_statuses_and_options_named_exist() -> None:
+    """An option the pages name is one the command line knows."""
+    run = subprocess.run(
+        [sys.executable, "-m", "otel_drift", "audit", "--help"],
+        capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}, check=True,
+    )  # fmt: skip
+    for option in set(re.findall(r"`(--[a-z-]+)", "\n".join(page.read_text() for page in PAGES))):
+        assert option in run.stdout, option
