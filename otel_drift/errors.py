@@ -15,6 +15,11 @@ OtelDriftError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_drift.model import JudgeAnswer
+
 
 class OtelDriftError(Exception):
     """Base of all errors raised on purpose. The message says what happened, where, and what to do."""
@@ -59,11 +64,15 @@ class UnitError(OtelDriftError):
 
 
 class JudgeError(OtelDriftError):
-    """A judge gave no usable answer. `reason` is a short code such as ``timeout`` or ``rate_limited``."""
+    """A judge gave no usable answer. `reason` is a short code such as ``timeout`` or ``rate_limited``.
+
+    `answer` is the `JudgeAnswer` where one came that cannot be used (a refusal, an empty one): it was paid for.
+    """
 
     def __init__(self, message: str, *, reason: str = "judge_error", retry_after: float | None = None) -> None:
         self.reason = reason
         self.retry_after = retry_after
+        self.answer: JudgeAnswer | None = None
         super().__init__(message)
 
 
