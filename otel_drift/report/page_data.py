@@ -1,0 +1,277 @@
+"""Turns a unit into the JSON the page shows: an index entry for the session list, and the session's detail.
+
+Texts are made visible (`terminal_safe`) before anything is located in them; positions count UTF-16 code units, as
+JavaScript does. A passage text that recurs over turns is stored once a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from otel_drift.model import SEVERITY_SCORES, Passage, Session, Turn, Unit
+from otel_drift.report.escape import terminal_safe
+from otel_drift.report.events import Event, Evidence, ShownClaim, events_of, notes_of
+from otel_drift.report.wording import (
+    answer_words,
+    cause_words,
+    duration,
+    moment,
+    money,
+    outcome_words,
+    reason_words,
+    retrieval_words,
+    words,
+)
+from otel_drift.text.folding import locate
+
+MAX_TEXT = 200_000
+"""Characters of one text that a page holds; longer ones are cut with a visible mark."""
+_CODES = {"CRITICAL": "C", "MAJOR": "M", "MINOR": "m", "NONE": "."}
+
+
+def index_entry(unit: Unit) -> dict[str, Any]:
+    """What the session list needs: verdict, the turns as a string of markers, and what filters look at."""
+    session, events = unit.session, events_of(unit)
+    worst: dict[int, str] = {}
+    for event in events:
+        if SEVERITY_SCORES[event.severity] > SEVERITY_SCORES.get(worst.get(event.turn, "NONE"), 0.0):
+            worst[event.turn] = event.severity
+    return {
+        "id": unit.unit_id,
+        "name": _shown(session.name),
+        "audit": unit.audit,
+        "outcome": unit.outcome,
+        "outcome_words": outcome_words(unit.outcome),
+        "reason": _shown(unit.reason or ""),
+        "severity": unit.severity,
+        "started": session.turns[0].started // 1_000_000 if session.turns else 0,
+        "at": moment(session.turns[0].started) if session.turns else "",
+        "turns": len(session.turns),
+        "strip": "".join(_turn_code(turn, worst) for turn in session.turns[:400]),
+        "events": [[event.type, event.severity, event.cause] for event in events],
+        "words": _shown(" ".join(filter(None, [session.project, session.user, *session.trace_ids[:20]]))),
+        "labels": {event.type: words(event.type) for event in events},
+        "causes": {event.cause: cause_words(event.cause) for event in events if event.cause},
+    }
+
+
+def detail(unit: Unit) -> dict[str, Any]:
+    """Everything the page shows of one session."""
+    session = unit.session
+    events = events_of(unit)
+    passages = _Passages(session)
+    claims = _Claims(unit, passages)
+    shown_events = [_event(event, claims) for event in events]
+    marks = claims.marks(session)
+    summary = (unit.report or {}).get("summary")
+    return {
+        "session": _session(session),
+        "unit": {
+            "id": unit.unit_id,
+            "audit": unit.audit,
+            "outcome": unit.outcome,
+            "outcome_words": outcome_words(unit.outcome),
+            "reason": _shown(unit.reason or ""),
+            "reason_words": reason_words(unit.reason or ""),
+            "severity": unit.severity,
+            "judge": _shown(unit.judge),
+            "note": _shown(unit.judge_note),
+            "calls": unit.calls,
+            "tokens": unit.input_tokens + unit.output_tokens,
+            "cost": money(unit.cost) if unit.calls else "",
+            "prompts": [f"{prompt.id} {prompt.version} {prompt.sha256[:12]}" for prompt in unit.prompts],
+            "assessment": _shown(str(summary.get("overall_assessment") or "")) if isinstance(summary, Mapping) else "",
+        },
+        "turns": [_turn(turn, passages, marks.get(turn.number, [])) for turn in session.turns],
+        "texts": passages.texts,
+        "passages": passages.shown,
+        "claims": claims.shown,
+        "events": shown_events,
+        "notes": [[turn, _shown(text)] for turn, text in notes_of(unit)],
+    }
+
+
+class _Passages:
+    """The passages of a session, numbered; texts that recur share one entry."""
+
+    def __init__(self, session: Session) -> None:
+        self.texts: list[str] = []
+        self.shown: list[dict[str, Any]] = []
+        self.numbers: dict[tuple[int, str], int] = {}
+        self.by_turn: dict[int, list[int]] = {}
+        seen: dict[str, int] = {}
+        for turn in session.turns:
+            self.by_turn[turn.number] = []
+            for passage in turn.passages:
+                text = _shown(passage.text or "")
+                if text not in seen:
+                    seen[text] = len(self.texts)
+                    self.texts.append(text)
+                self.numbers.setdefault((turn.number, passage.id), len(self.shown))
+                self.by_turn[turn.number].append(len(self.shown))
+                self.shown.append(_passage(passage, seen[text]))
+
+    def evidence(self, turn: int, evidence: Evidence) -> dict[str, Any]:
+        """A quote with the passage it stands in and where in it, as far as the turn has that passage."""
+        quote = _shown(evidence.quote)
+        number = self.numbers.get((turn, evidence.passage_id), -1)
+        span = _span(self.texts[self.shown[number]["text"]], quote) if number >= 0 else None
+        return {"passage": number, "id": _shown(evidence.passage_id), "quote": quote, "at": span}
+
+
+class _Claims:
+    """The claims of a unit, numbered: those of the report, and those that only an event names."""
+
+    def __init__(self, unit: Unit, passages: _Passages) -> None:
+        self._passages = passages
+        self.shown: list[dict[str, Any]] = []
+        self._numbers: dict[str, int] = {}
+        self._refs = {turn.number: turn.answer_ref or "" for turn in unit.session.turns}
+        for claim in (unit.report or {}).get("claims") or ():
+            evidence = tuple(
+                Evidence(str(e.get("passage_id") or ""), str(e.get("quote") or "")) for e in claim.get("evidence") or ()
+            )
+            self._add(
+                ShownClaim(
+                    turn=int(claim.get("turn") or 0),
+                    quote=str(claim.get("quote") or ""),
+                    text=str(claim.get("claim_text") or ""),
+                    grounding_status=str(claim.get("grounding_status") or ""),
+                    claim_id=str(claim.get("claim_id") or ""),
+                    evidence=evidence,
+                ),
+                qualifiers=[_shown(str(word)) for word in claim.get("qualifiers") or ()],
+                missing=_shown(str(claim.get("missing_qualifier") or "")),
+            )
+
+    def number(self, claim: ShownClaim) -> int:
+        """The claim's number; a claim that the report does not list is added."""
+        known = self._numbers.get(claim.claim_id) if claim.claim_id else None
+        return self._add(claim) if known is None else known
+
+    def marks(self, session: Session) -> dict[int, list[list[int]]]:
+        """Where the claims stand: by turn number ``[start, end, claim]``, in UTF-16 code units of the answer."""
+        answers = {turn.number: _shown(turn.answer or "") for turn in session.turns}
+        marks: dict[int, list[list[int]]] = {}
+        for number, claim in enumerate(self.shown):
+            span = _span(answers.get(claim["turn"], ""), claim["quote"])
+            if span:
+                marks.setdefault(claim["turn"], []).append([*span, number])
+        return {turn: sorted(found) for turn, found in marks.items()}
+
+    def _add(self, claim: ShownClaim, qualifiers: Sequence[str] = (), missing: str = "") -> int:
+        number = len(self.shown)
+        if claim.claim_id:
+            self._numbers[claim.claim_id] = number
+        self.shown.append(
+            {
+                "id": _shown(claim.claim_id),
+                "turn": claim.turn,
+                "text": _shown(claim.text),
+                "quote": _shown(claim.quote),
+                "status": _shown(claim.grounding_status),
+                "status_words": _shown(words(claim.grounding_status)),
+                "ref": _shown(claim.ref or self._refs.get(claim.turn, "")),
+                "evidence": [self._passages.evidence(claim.turn, e) for e in claim.evidence],
+                "qualifiers": list(qualifiers),
+                "missing": missing,
+            }
+        )
+        return number
+
+
+def _event(event: Event, claims: _Claims) -> dict[str, Any]:
+    return {
+        "id": _shown(event.event_id),
+        "turn": event.turn,
+        "type": event.type,
+        "type_words": _shown(words(event.type)),
+        "severity": event.severity,
+        "earlier": claims.number(event.earlier) if event.earlier is not None else None,
+        "later": claims.number(event.later),
+        "description": _shown(event.description),
+        "confidence": event.confidence,
+        "cause": event.cause,
+        "cause_words": _shown(cause_words(event.cause)) if event.cause else "",
+        "status": _shown(event.status),
+    }
+
+
+def _session(session: Session) -> dict[str, Any]:
+    started = session.turns[0].started if session.turns else 0
+    ended = max((turn.ended for turn in session.turns), default=0)
+    return {
+        "name": _shown(session.name),
+        "own_id": session.session_id is not None,
+        "project": _shown(session.project),
+        "environment": _shown(session.environment or ""),
+        "user": _shown(session.user or ""),
+        "traces": [_shown(trace) for trace in session.trace_ids],
+        "at": moment(started),
+        "duration": duration(ended - started) if started else "",
+        "conventions": [_shown(name) for name in session.conventions],
+        "hints": [{"what": _shown(hint.what), "remedy": _shown(hint.remedy)} for hint in session.hints],
+    }
+
+
+def _turn(turn: Turn, passages: _Passages, marks: list[list[int]]) -> dict[str, Any]:
+    return {
+        "number": turn.number,
+        "at": moment(turn.started),
+        "user": _shown(turn.user) if turn.user is not None else None,
+        "answer": _shown(turn.answer or "") if turn.answered else None,
+        "answer_words": answer_words(turn),
+        "error": _shown(turn.error or ""),
+        "retrieval": turn.retrieval,
+        "retrieval_words": retrieval_words(turn),
+        "ref": _shown(turn.answer_ref or turn.root_ref or ""),
+        "model": _shown(turn.model or ""),
+        "feedback": _shown(turn.feedback or ""),
+        "passages": passages.by_turn[turn.number],
+        "tools": [_shown(call.name) for call in turn.tool_calls],
+        "alternatives": len(turn.alternatives),
+        "marks": marks,
+    }
+
+
+def _passage(passage: Passage, text: int) -> dict[str, Any]:
+    return {
+        "id": _shown(passage.id),
+        "own_id": passage.own_id,
+        "text": text,
+        "captured": passage.text is not None,
+        "title": _shown(passage.title or ""),
+        "source": _shown(passage.source or ""),
+        "author": _shown(passage.author or ""),
+        "date": _shown(passage.date or ""),
+        "type": _shown(passage.document_type or ""),
+        "rank": passage.rank,
+        "score": passage.score,
+        "from": passage.read_from,
+        "ref": _shown(passage.span_ref or ""),
+    }
+
+
+def _turn_code(turn: Turn, worst: Mapping[int, str]) -> str:
+    if turn.number in worst:
+        return _CODES[worst[turn.number]]
+    if turn.answer_state == "failed":
+        return "x"
+    return "." if turn.answered else "o"
+
+
+def _shown(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]} […{len(text) - MAX_TEXT:,} more characters]"
+    return terminal_safe(text, multiline=True)
+
+
+def _span(text: str, quote: str) -> list[int] | None:
+    """Where `quote` stands in `text`, white space and typographic quotes folded, in UTF-16 code units."""
+    span = locate(text, quote) if text and quote else None
+    return [_utf16_length(text[: span[0]]), _utf16_length(text[: span[1]])] if span else None
+
+
+def _utf16_length(text: str) -> int:
+    return len(text) + sum(character > "\uffff" for character in text)
