@@ -1,0 +1,79 @@
+"""A view on a stream of bytes that moves forward only and grows only as far as one value needs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+CHUNK = 1024 * 1024
+
+
+class ByteWindow:
+    """`data` holds what was read and not yet let go; `pos` is the next byte of it to look at.
+
+    Refilling lets go of what lies before `pos`, so positions are valid until the next `fill`.
+    """
+
+    __slots__ = ("_counted", "_lines", "_offset", "_read", "data", "ended", "pos")
+
+    def __init__(self, read: Callable[[int], bytes], *, offset: int = 0, line: int = 1) -> None:
+        self.data = b""
+        self.pos = 0
+        self.ended = False
+        self._read = read
+        self._offset = offset
+        self._lines = line
+        self._counted = 0
+
+    @classmethod
+    def over(cls, data: bytes, *, offset: int = 0, line: int = 1) -> ByteWindow:
+        """A window over bytes that are all there."""
+        window = cls(io.BytesIO().read, offset=offset, line=line)
+        window.data = data
+        window.ended = True
+        return window
+
+    def fill(self) -> bool:
+        """Read more; False at the end. Each call at least doubles what is unread, so looking again stays linear."""
+        if self.ended:
+            return False
+        rest = self.data[self.pos :] if self.pos else self.data
+        chunk = self._read(max(CHUNK, len(rest)))
+        if not chunk:
+            self.ended = True
+            return False
+        self._lines = self.line
+        self._counted = 0
+        self._offset += self.pos
+        self.data = rest + chunk
+        self.pos = 0
+        return True
+
+    def have(self, size: int) -> bool:
+        """Whether `size` bytes are there from `pos` on, after reading as much as that takes."""
+        while len(self.data) - self.pos < size:
+            if not self.fill():
+                return False
+        return True
+
+    @property
+    def offset(self) -> int:
+        """Where `pos` lies in the whole stream."""
+        return self._offset + self.pos
+
+    @property
+    def line(self) -> int:
+        """The line (from 1) `pos` lies on."""
+        if self._counted < self.pos:
+            self._lines += self.data.count(b"\n", self._counted, self.pos)
+            self._counted = self.pos
+        return self._lines
+
+    def place(self, ahead: int = 0) -> str:
+        """`pos` (and `ahead` bytes) for people: ``line 3, byte 1234``."""
+        line = self.line + (self.data.count(b"\n", self.pos, self.pos + ahead) if ahead else 0)
+        return f"line {line}, byte {self.offset + ahead}"
+
+    def place_in_bytes(self) -> str:
+        """`pos` in a stream that has no lines: ``byte 1234``."""
+        return f"byte {self.offset}"
