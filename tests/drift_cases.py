@@ -1,0 +1,171 @@
+"""Sessions, judge answers and a scripted judge for the tests of the harness and of ``factual_drift``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Passage, Session, ToolCall, Turn
+
+
+def turn(number: int, user: str | None, answer: str | None, *passages: str | None, **fields: Any) -> Turn:
+    """A turn with its passages; `fields` override what follows from them."""
+    trace = f"{number:032x}"
+    given: dict[str, Any] = {
+        "turn_id": f"turn-{number}",
+        "number": number,
+        "started": number * 10**9,
+        "ended": number * 10**9 + 10**8,
+        "user": user,
+        "answer": answer,
+        "answer_state": "captured" if answer else "failed",
+        "retrieval": "captured" if passages else "none",
+        "passages": tuple(
+            Passage(id=f"doc-{number}-{rank}", text=text, rank=rank) for rank, text in enumerate(passages, 1)
+        ),
+        "root_ref": f"{trace}:{number:016x}",
+        "answer_ref": f"{trace}:{number + 256:016x}",
+        "trace_ids": (trace,),
+    }
+    return Turn(**{**given, **fields})
+
+
+def session(*turns: Turn, key: str = "shop/prod/s-1") -> Session:
+    return Session(key, "s-1", turns, tuple(trace for one in turns for trace in one.trace_ids))
+
+
+def claim(id: str, turn: str, quote: str, status: str, *evidence: tuple[str, str], **fields: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "turn": turn,
+        "claim_text": f"Claim {id}.",
+        "quote": quote,
+        "grounding_status": status,
+        "evidence": [{"passage": ref, "quote": words} for ref, words in evidence],
+        "qualifiers": [],
+        "missing_qualifier": None,
+        **fields,
+    }
+
+
+def event(turn: str, drift_type: str, earlier: str | None, later: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "turn": turn,
+        "drift_type": drift_type,
+        "earlier_claim": earlier,
+        "later_claim": later,
+        "description": "What drifted.",
+        "severity": "MAJOR",
+        "detection_confidence": 0.9,
+        "acknowledged_correction": False,
+        **fields,
+    }
+
+
+RETURNS = session(
+    turn(1, "May I return a jacket?", "Most items can usually be returned within 30 days of purchase.",
+         "Most items can usually be returned within 30 days of purchase. Shipping costs are not refunded."),
+    turn(2, "And how long exactly?", "Items can be returned within 60 days of purchase.",
+         "Opening hours are nine to five. The shop is closed on Sundays."),
+    turn(3, "Who pays for shipping?", "Shipping costs are not refunded. Returned goods are inspected by a robot.",
+         "Most items can usually be returned within 30 days of purchase. Shipping costs are not refunded."),
+)  # fmt: skip
+"""Three turns: a contradiction in the second, an unsupported new claim in the third."""
+
+
+def returns_answer() -> dict[str, Any]:
+    """A right answer to `RETURNS`."""
+    return {
+        "claims": [
+            claim("c1", "t1", "Most items can usually be returned within 30 days of purchase.", "GROUNDED",
+                  ("t1.p1", "Most items can usually be returned within 30 days of purchase."), qualifiers=["usually"]),
+            claim("c2", "t2", "Items can be returned within 60 days of purchase.", "UNSUPPORTED"),
+            claim("c3", "t3", "Shipping costs are not refunded.", "GROUNDED",
+                  ("t3.p1", "Shipping costs are not refunded.")),
+            claim("c4", "t3", "Returned goods are inspected by a robot.", "UNSUPPORTED"),
+        ],
+        "drift_events": [
+            event("t2", "CONTRADICTION", "c1", "c2", severity="MAJOR"),
+            event("t3", "UNSUPPORTED_NEW_CLAIM", None, "c4", severity="MINOR", detection_confidence=0.7),
+        ],
+        "overall_assessment": "Two drifts.",
+    }  # fmt: skip
+
+
+@dataclass
+class ScriptedJudge:
+    """Answers with the script, one entry a call: text, a JSON-ready value, a `JudgeAnswer`, or an error to raise."""
+
+    script: Sequence[Any]
+    name: str = "openai/scripted"
+    note: str = ""
+    embedded: bool = False
+    endpoint: str = "this process"
+    limit: JudgeLimits = field(default_factory=JudgeLimits)
+    temperature: float = 0.0
+    tasks: list[JudgeTask] = field(default_factory=list)
+
+    def parameters(self) -> Mapping[str, Any]:
+        return {"temperature": self.temperature}
+
+    def limits(self) -> JudgeLimits:
+        return self.limit
+
+    def count_tokens(self, text: str) -> int:
+        return len(text) // 4 + 1
+
+    def ask(self, task: JudgeTask) -> JudgeAnswer:
+        self.tasks.append(task)
+        entry = self.script[min(len(self.tasks), len(self.script)) - 1]
+        if isinstance(entry, Exception):
+            raise entry
+        if isinstance(entry, JudgeAnswer):
+            return entry
+        text = entry if isinstance(entry, str) else json.dumps(entry)
+        return JudgeAnswer(text, self.name, 100, 50, 0.001, 0.01, "stop")
+
+
+class MemoryCache:
+    """An answer cache in memory."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, JudgeAnswer] = {}
+
+    def lookup(self, cache_key: str) -> JudgeAnswer | None:
+        return self.answers.get(cache_key)
+
+    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer) -> None:
+        self.answers[cache_key] = answer
+
+
+def examples_in(prompt_text: str) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
+    """The worked examples of a prompt: data lines and answer."""
+    found = re.findall(r"```data\n(.*?)\n```\n```answer\n(.*?)\n```", prompt_text, re.DOTALL)
+    return [([json.loads(line) for line in data.splitlines()], json.loads(answer)) for data, answer in found]
+
+
+_STATES = {
+    "the passages below": "captured",
+    "a retriever ran and returned nothing": "none",
+    "passages not recorded: claims are NOT_GROUNDABLE": "not_captured",
+}
+
+
+def session_of(lines: Sequence[Mapping[str, Any]]) -> Session:
+    """Rebuild the session that data lines of a prompt lay out."""
+    texts: dict[str, str] = {}
+    turns = []
+    for line in lines:
+        for passage in line.get("passages", []):
+            texts[passage["ref"]] = passage.get("text") or texts[passage["same_text_as"]]
+        number = int(line["turn"][1:])
+        own = [texts[passage["ref"]] for passage in line.get("passages", [])]
+        turns.append(turn(number, line["user"], line["answer"], *own, retrieval=_STATES[line["retrieval"]]))
+    return session(*turns)
+
+
+def calculator(result: str = "42") -> ToolCall:
+    return ToolCall("calculator", "6*7", result)
