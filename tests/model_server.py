@@ -63,6 +63,7 @@ class Request:
 
     path: str
     headers: Mapping[str, str]
+    """By lower-case name."""
     body: Mapping[str, Any]
 
     @property
@@ -79,13 +80,13 @@ Script = Sequence[Reply] | Callable[[Request], Reply]
 
 
 class ModelServer:
-    """The server; `requests` grows as they come in, `peak` is the most that were in work at one time."""
+    """The server; `requests` grows as they come in, `in_work` counts those being answered, `peak` its highest."""
 
     def __init__(self, script: Script, *, port: int = 0, log: Path | None = None) -> None:
         self.script = script
         self.requests: list[Request] = []
         self.peak = 0
-        self._busy = 0
+        self.in_work = 0
         self._log = log
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -128,13 +129,13 @@ class ModelServer:
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
         with self._lock:
-            self._busy += 1
-            self.peak = max(self.peak, self._busy)
+            self.in_work += 1
+            self.peak = max(self.peak, self.in_work)
         try:
             yield
         finally:
             with self._lock:
-                self._busy -= 1
+                self.in_work -= 1
 
     def pause(self, seconds: float) -> None:
         """Wait, but not beyond the server's own end."""
@@ -161,7 +162,9 @@ class _Exchange(BaseHTTPRequestHandler):
         with self.server.model.busy():
             length = int(self.headers.get("Content-Length", 0))
             body = json.loads(self.rfile.read(length))
-            reply = self.server.model.answer(Request(self.path, dict(self.headers), body))
+            reply = self.server.model.answer(
+                Request(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            )
             if reply.delay:
                 self.server.model.pause(reply.delay)
             self._send(reply)

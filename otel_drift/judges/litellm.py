@@ -225,7 +225,7 @@ class LiteLLMJudge:
         sent[key] = min(limit, task.max_output_tokens or limit)
         kind = next(kind for kind in self._kinds if kind not in rejected)
         if kind == "json_schema":
-            schema = {"name": task.schema_name, "strict": True, "schema": library.strict_schema(task.schema)}
+            schema = {"name": task.schema_name, "strict": True, "schema": library.portable_schema(task.schema)}
             sent["response_format"] = {"type": kind, "json_schema": schema}
         elif kind == "json_object":
             sent["response_format"] = {"type": kind}
@@ -233,8 +233,8 @@ class LiteLLMJudge:
 
     def _learns(self, failure: Failure, sent: Mapping[str, Any]) -> bool:
         """Remember an option the endpoint refused; true if the request can be made again without it."""
-        option = failure.rejected
-        if option is None or option not in sent:
+        option = next((option for option in failure.rejected if option in sent), None)
+        if option is None:
             return False
         with self._lock:
             self._rejected.add(sent[option]["type"] if option == "response_format" else option)

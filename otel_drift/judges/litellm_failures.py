@@ -67,8 +67,8 @@ class Failure:
     status: int | None = None
     code: str | None = None
     retry_after: float | None = None
-    rejected: str | None = None
-    """The optional parameter that the provider says it does not take."""
+    rejected: tuple[str, ...] = ()
+    """The optional parameters that the provider may be saying it does not take, likeliest first."""
 
     def error(self, who: str) -> JudgeError:
         """The error to raise; `who` names the model and where it is."""
@@ -103,7 +103,7 @@ def failure_of(error: BaseException) -> Failure:
         status=status,
         code=code,
         retry_after=_retry_after(headers) if reason in _RETRYABLE else None,
-        rejected=_rejected(chain) if reason == "bad_request" else None,
+        rejected=_rejected(chain) if reason == "bad_request" else (),
     )
 
 
@@ -175,15 +175,15 @@ def _code(chain: list[BaseException]) -> str | None:
     return None
 
 
-def _rejected(chain: list[BaseException]) -> str | None:
+def _rejected(chain: list[BaseException]) -> tuple[str, ...]:
     for error in chain:
         body = getattr(error, "body", None)
         parameter = str(body.get("param") or "") if isinstance(body, dict) else ""
         for option in _OPTIONS:
             if parameter == option or parameter.startswith(f"{option}."):
-                return option
+                return (option,)
     text = str(chain[0]).casefold()
-    return next((option for option, words in _OPTIONS.items() if any(word in text for word in words)), None)
+    return tuple(option for option, words in _OPTIONS.items() if any(word in text for word in words))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

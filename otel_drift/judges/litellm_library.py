@@ -106,22 +106,22 @@ def count_tokens(text: str) -> int:
         return len(text.encode("utf-8", "replace")) // 3 + 1
 
 
-def strict_schema(schema: Any) -> Any:
+def portable_schema(schema: Any) -> Any:
     """Reduce a JSON schema to what strict structured output accepts everywhere.
 
     Every property required, no other ones, no bounds on lengths (grammars of small servers blow up on them); our own
     validation checks all of that anyway.
     """
     if isinstance(schema, list):
-        return [strict_schema(item) for item in schema]
+        return [portable_schema(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
     kept: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "$defs"):
-            kept[key] = {name: strict_schema(part) for name, part in value.items()}
+            kept[key] = {name: portable_schema(part) for name, part in value.items()}
         elif key in ("items", "anyOf", "allOf", "oneOf"):
-            kept["anyOf" if key == "oneOf" else key] = strict_schema(value)
+            kept["anyOf" if key == "oneOf" else key] = portable_schema(value)
         elif key in ("type", "enum", "const", "$ref", "description"):
             kept[key] = value
     if "properties" in kept:
