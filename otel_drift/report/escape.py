@@ -26,7 +26,7 @@ _BREAKS = {"\n": "⏎ ", "\t": " "}
 
 _FORMULA = re.compile(r"^[\s\u0000-\u001f\u00a0\u200b-\u200f\u2060\ufeff]*[=+\-@\t\r＝＋－＠|%]")
 
-_SCHEME = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*):(?=[/\\\w%])(//)?")
+_SCHEME = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*):(?=[/\\\w%+#?])(//)?")
 _DOMAIN_DOT = re.compile(r"(?<=[\w-])\.(?=[^\W\d_][\w-])")
 _MENTIONS = str.maketrans({"@": "＠", "<": "‹", ">": "›", "|": "¦", "`": "ˋ"})
 

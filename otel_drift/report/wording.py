@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from otel_drift.model import Passage, Turn
+from otel_drift.reasons import REASONS
 
 SEVERITY_STYLES: Mapping[str, str] = MappingProxyType(
     {"CRITICAL": "bold white on red", "MAJOR": "bold red", "MINOR": "yellow", "NONE": "green"}
@@ -37,11 +38,7 @@ _OUTCOMES = {
     "not_applicable": "not applicable",
     "inconclusive": "inconclusive",
 }
-_REASONS = {
-    "single_turn": "one turn has nothing to drift from; the audit citation_conflict checks single answers",
-    "tool_grounded": "most answers rest on tools that are not retrieval (the setting for retrieval tools names them)",
-    "no_passages": "no turn has captured passages; `otel-drift inspect` says which setting captures them",
-    "invalid_answer": "the judge's answer failed the checks, after the repair ask too; nothing of it is used",
+_JUDGE_REASONS = {
     "timeout": "the judge did not answer in time",
     "rate_limited": "the judge refused more calls for now",
 }
@@ -64,7 +61,8 @@ def outcome_words(outcome: str) -> str:
 
 def reason_words(reason: str) -> str:
     """The reason in words where its code is known, else an empty string (the code itself is always shown)."""
-    return _REASONS.get(reason.split(":", 1)[0].strip(), "")
+    code = reason.split(":", 1)[0].strip()
+    return REASONS.get(code) or _JUDGE_REASONS.get(code, "")
 
 
 def answer_words(turn: Turn) -> str:
