@@ -1,0 +1,60 @@
+"""The judge benchmarks as they lie beside the checkout: items of one set, and the scores read from them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+GROUNDING_SETS = ("mtrag_human", "begin_wow", "begin_cmu", "q2_wow", "fever_sym")
+BAD = frozenset({"unsupported", "contradicted", "contradiction", "conflict", "dropped"})
+
+
+def shared_dir() -> Path | None:
+    """Where the benchmarks are: ``OTEL_DRIFT_SHARED``, else ``../shared`` beside the checkout; None if absent."""
+    path = Path(os.environ.get("OTEL_DRIFT_SHARED") or Path(__file__).parents[3] / "shared")
+    return path if path.is_dir() else None
+
+
+def items(suite: str) -> list[dict[str, Any]]:
+    """The dev items of one set."""
+    root = shared_dir()
+    if root is None:
+        raise SystemExit("benchmarks not found: set OTEL_DRIFT_SHARED")
+    with (root / "benchmarks" / suite / "dev.jsonl").open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def is_scored(item: dict[str, Any]) -> bool:
+    """Whether an item counts: annotators agree and it makes a claim."""
+    return item["label"] not in ("mixed", "no_claim")
+
+
+def question(item: dict[str, Any]) -> str | None:
+    """The user's last message."""
+    users = [turn["text"] for turn in item["history"] if turn["role"] == "user"]
+    return users[-1] if users else None
+
+
+def auroc(scored: Iterable[tuple[float, bool]]) -> float:
+    """Area under the ROC curve; ties count half. `scored`: (score, is bad)."""
+    ordered = sorted(scored)
+    positives = sum(bad for _, bad in ordered)
+    negatives = len(ordered) - positives
+    rank_sum, index = 0.0, 0
+    while index < len(ordered):
+        last = index
+        while last + 1 < len(ordered) and ordered[last + 1][0] == ordered[index][0]:
+            last += 1
+        rank_sum += sum(bad for _, bad in ordered[index : last + 1]) * ((index + last) / 2 + 1)
+        index = last + 1
+    return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
+
+
+def balanced_accuracy(scored: Sequence[tuple[float, bool]], threshold: float) -> float:
+    """Mean of the two recalls at `threshold` (at or above it: bad)."""
+    bad = [score >= threshold for score, is_bad in scored if is_bad]
+    good = [score < threshold for score, is_bad in scored if not is_bad]
+    return (sum(bad) / len(bad) + sum(good) / len(good)) / 2
