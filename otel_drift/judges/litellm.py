@@ -7,7 +7,6 @@ the response names, its tokens and its cost. Nothing of a prompt or a key gets i
 from __future__ import annotations
 
 import functools
-import ipaddress
 import math
 import os
 import re
@@ -16,23 +15,25 @@ import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
 
 from otel_drift import retry
 from otel_drift.errors import ConfigError, JudgeError, PermanentJudgeError
+from otel_drift.judges import litellm_address as address
 from otel_drift.judges import litellm_library as library
 from otel_drift.judges.litellm_failures import BAD_RESPONSE, TIMED_OUT, Failure, failure_of, readable_code
 from otel_drift.judges.litellm_lines import Lines, OutOfTimeError
 from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask
 from otel_drift.retry import RetryPolicy
 
-DEFAULT_OUTPUT_LIMIT = 4096
-"""Tokens asked for of a model nothing is known about: small servers count them against their window."""
+DEFAULT_OUTPUT_LIMIT = 16_384
+"""Tokens an answer may have of a model nothing is known about: a session's claims take some thousands."""
 _OWN_OPTIONS = frozenset(
     {"model", "messages", "api_base", "base_url", "api_key", "client", "timeout", "num_retries", "max_retries"}
     | {"temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "stream", "n"}
     | {"drop_params", "no-log", "mock_response"}
 )
+_LIMIT_KEYS = frozenset({"max_tokens", "max_completion_tokens"})
+_GUESSED_LIMIT = "guessed limit"
 _SECRET = re.compile(r"key|secret|token|password|credential|header|auth", re.IGNORECASE)
 
 
@@ -87,10 +88,10 @@ class LiteLLMJudge:
             raise ConfigError(f"judge: extra may not set {', '.join(clash)}; there are settings for these")
         self._provider, self._name = _split(model, bool(api_base))
         self.model = f"{self._provider}/{self._name}" if api_base and "/" not in model else model
-        self._api_base = _base_url(api_base or _base_from_environment(self._provider))
-        self._api_key = _checked_key(api_key or os.environ.get(f"{self._provider.upper()}_API_KEY") or None)
+        self._api_base = address.base_url(api_base or address.base_from_environment(self._provider))
+        self._api_key = address.checked_key(api_key or os.environ.get(f"{self._provider.upper()}_API_KEY") or None)
         if self._api_base and self._api_key and not allow_plain_http:
-            _refuse_plain_http(self._api_base)
+            address.refuse_plain_http(self._api_base)
         self._temperature, self._seed, self._timeout = temperature, seed, float(timeout)
         self._max_output_tokens = max_output_tokens
         self._overrides = JudgeLimits(input_window, output_limit, input_price, output_price)
@@ -99,7 +100,7 @@ class LiteLLMJudge:
         self._rejected: set[str] = set()
         self._lock = threading.Lock()
         self.name = self.model
-        self.endpoint = _shown(self._api_base) if self._api_base else f"provider {self._provider}"
+        self.endpoint = address.shown(self._api_base) if self._api_base else f"provider {self._provider}"
         self.note = f"Judged by the language model {self.model} at {self.endpoint}; every finding is a suspicion."
 
     def __repr__(self) -> str:
@@ -113,7 +114,7 @@ class LiteLLMJudge:
         return {
             "judge": "litellm",
             "model": self.model,
-            "api_base": _shown(self._api_base) if self._api_base else None,
+            "api_base": address.shown(self._api_base) if self._api_base else None,
             "temperature": self._temperature,
             "seed": self._seed,
             "response_format": "json_schema",
@@ -220,9 +221,10 @@ class LiteLLMJudge:
         with self._lock:
             rejected = frozenset(self._rejected)
         sent = {name: value for name, value in self._taken.items() if name not in rejected}
-        limit = self.limits().output_tokens or DEFAULT_OUTPUT_LIMIT
-        key = "max_completion_tokens" if "max_tokens" in rejected else "max_tokens"
-        sent[key] = min(limit, task.max_output_tokens or limit)
+        if _GUESSED_LIMIT not in rejected:
+            limit = self.limits().output_tokens or DEFAULT_OUTPUT_LIMIT
+            key = "max_completion_tokens" if "max_tokens" in rejected else "max_tokens"
+            sent[key] = min(limit, task.max_output_tokens or limit)
         kind = next(kind for kind in self._kinds if kind not in rejected)
         if kind == "json_schema":
             schema = {"name": task.schema_name, "strict": True, "schema": library.portable_schema(task.schema)}
@@ -234,6 +236,9 @@ class LiteLLMJudge:
     def _learns(self, failure: Failure, sent: Mapping[str, Any]) -> bool:
         """Remember an option the endpoint refused; true if the request can be made again without it."""
         option = next((option for option in failure.rejected if option in sent), None)
+        asked = not sent.keys().isdisjoint(_LIMIT_KEYS)
+        if failure.reason == "context_window" and failure.status == 400 and asked and self._limit_is_guessed:
+            option = _GUESSED_LIMIT  # servers count the tokens asked for against their window
         if option is None:
             return False
         with self._lock:
@@ -289,6 +294,10 @@ class LiteLLMJudge:
     def _who(self) -> str:
         return f"judge {self.model} at {self.endpoint}"
 
+    @property
+    def _limit_is_guessed(self) -> bool:
+        return not (self._entry or self._overrides.output_tokens or self._max_output_tokens)
+
     @functools.cached_property
     def _entry(self) -> Mapping[str, Any]:
         return library.table_entry(self._provider, self._name)
@@ -330,50 +339,6 @@ def _split(model: str, has_base: bool) -> tuple[str, str]:
     if slash:
         return provider, name
     return ("openai", provider) if has_base else library.provider_of(provider)
-
-
-def _base_from_environment(provider: str) -> str | None:
-    """Where litellm would send the text by its environment variables: `endpoint` has to say so."""
-    prefix = provider.upper()
-    return os.environ.get(f"{prefix}_BASE_URL") or os.environ.get(f"{prefix}_API_BASE") or None
-
-
-def _base_url(url: str | None) -> str | None:
-    if url is None:
-        return None
-    parts = urlsplit(url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"judge api_base {_shown(url)!r}: must be an http:// or https:// URL")
-    if parts.username or parts.password:
-        raise ConfigError(f"judge api_base {_shown(url)!r}: holds credentials; give them as a key")
-    return url.strip().rstrip("/").removesuffix("/chat/completions")
-
-
-def _shown(url: str) -> str:
-    """`url` without what may be secret: user, password, query."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _checked_key(key: str | None) -> str | None:
-    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ConfigError("judge: the key holds characters no key has (a line break, a space?)")
-    return key
-
-
-def _refuse_plain_http(url: str) -> None:
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-        local = address.is_loopback or address.is_unspecified
-    except ValueError:
-        local = host == "localhost" or host.endswith(".localhost")
-    if parts.scheme == "http" and not local:
-        raise ConfigError(
-            f"judge api_base {_shown(url)!r}: a key would travel unencrypted; use https, unset the key if the server "
-            "needs none, or pass allow_plain_http"
-        )
 
 
 def _encodable(text: str) -> str:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 from otel_drift.judges.rules_grounding import antonym_pair, same_measure
 from otel_drift.judges.rules_lexicon import rarity
-from otel_drift.judges.rules_statements import Figure, Reading, names_differ, picks_differ, read, scopes_differ, similarity
+from otel_drift.judges.rules_statements import (
+    Figure,
+    Reading,
+    names_differ,
+    picks_differ,
+    read,
+    scopes_differ,
+    similarity,
+)
 from otel_drift.text import number_values, quantities, statements, stem
 from otel_drift.text.quantities import MONEY
 
@@ -62,7 +70,7 @@ def _figures_differ(earlier: Said, later: Said) -> Contradiction | None:
                 continue
             alike, from_evidence = _alike(other, mine, earlier, later)
             own = _stands_in(mine, later.passages)
-            if alike < (GROUNDED_RIVAL if own else SAME_CLAIM):
+            if alike < (GROUNDED_RIVAL if own and not _same_end(other, mine) else SAME_CLAIM):
                 continue
             probability = min(0.95, 0.7 + 0.5 * (alike - SAME_CLAIM) + (0.0 if own else 0.08))
             reason = f"{other.text} became {mine.text}" + (", each from its own passages" if from_evidence else "")
@@ -83,6 +91,12 @@ def _comparable(a: Figure, b: Figure) -> bool:
             return False
         return a.date.differs(b.date)
     return False
+
+
+def _same_end(a: Figure, b: Figure) -> bool:
+    """Whether both mark the same end explicitly: two deadlines, two maxima."""
+    roles = [f.quantity.role if f.quantity else f.date.role if f.date else "" for f in (a, b)]
+    return roles[0] == roles[1] and roles[0] in ("deadline", "start", "most", "least")
 
 
 def _coexist(a: Figure, b: Figure, earlier: Said, later: Said) -> bool:

@@ -222,7 +222,7 @@ def _unsupported(claim: _Claim, known: Evidence) -> dict[str, Any] | None:
     probability = min(judged.probability, before.probability)
     if claim.turn.retrieval != "none":
         detailed = bool(missing_names or missing_numbers)
-        if probability < (0.75 if detailed else SURE_WITHOUT_DETAIL):
+        if probability < 0.75 or (not detailed and judged.probability < SURE_WITHOUT_DETAIL):
             return None
         if not detailed and _partly_borne_out(claim):
             return None
@@ -320,4 +320,3 @@ def _assessment(claims: list[_Claim], events: list[dict[str, Any]], unreadable: 
     if unreadable:
         text += f" {unreadable} sentences are not in English and were not judged."
     return text
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,8 +28,8 @@ SELECTORS = frozenset(
     first second third fourth fifth sixth next last previous initial further additional extra another each later
     standard premium basic plus pro enterprise express economy business deluxe starter personal family group
     domestic international foreign national regional local weekday weekend sunday saturday holiday single double
-    joint half full partial day night monthly quarterly annual yearly weekly daily winter summer spring autumn
-    maximum minimum average default hard soft gross net small large medium online offline paper manual automatic
+    joint half full partial monthly quarterly annual yearly weekly daily winter summer spring autumn
+    average default hard soft gross net small large medium online offline paper manual automatic
     synchronous asynchronous private public internal external early late normal special emergency temporary permanent
     oral intravenous tablet capsule liquid old used gold silver bronze platinum mobile desktop outbound inbound
     incoming outgoing upload download read write primary secondary tertiary severe mild moderate acute chronic
@@ -69,6 +70,9 @@ class Reading:
 
 
 _PRONOUNS = frozenset("it its they them their this that these those he she which there then".split())
+_SUBORDINATORS = frozenset(
+    "if should once when whenever unless because since although while as provided after before".split()
+)
 
 
 @lru_cache(maxsize=4096)
@@ -76,6 +80,7 @@ def read(sentence: str) -> Reading:
     """Read a sentence. A clause that opens with a pronoun or says little takes the words of the clause before it."""
     pieces = tuple(clauses(sentence)) or (sentence,)
     contexts: list[frozenset[str]] = []
+    main: frozenset[str] = frozenset()
     figures: list[Figure] = []
     labels: set[tuple[str, float]] = set()
     for index, piece in enumerate(pieces):
@@ -84,8 +89,10 @@ def read(sentence: str) -> Reading:
         context = frozenset(stem(w) for w in content_words(_without_figures(piece, found)) if not w[0].isdigit())
         opening = piece.split(None, 2)[:2]
         depends = any(w.casefold().strip(",") in _PRONOUNS for w in opening) or len(context) < 3
-        if depends and contexts:
-            context |= contexts[-1]
+        subordinate = opening[0].casefold() in _SUBORDINATORS
+        if depends and not subordinate:
+            context |= main
+        main = main if subordinate else context
         contexts.append(context)
         figures.extend(Figure(index, context, quantity=q) for q in found if q.unit and not q.label)
         figures.extend(Figure(index, context, date=d) for d in dates(piece))
@@ -101,6 +108,9 @@ def read(sentence: str) -> Reading:
     )
 
 
+_PICKED = re.compile(r"^(?:hundred|thousand|million|billion|bn)\b", re.IGNORECASE)
+
+
 def _without_figures(piece: str, found: Iterable[Quantity]) -> str:
     text = piece
     for figure in sorted(dates(piece), key=lambda d: -d.start):
@@ -108,9 +118,8 @@ def _without_figures(piece: str, found: Iterable[Quantity]) -> str:
     for quantity in found:
         if quantity.label:
             continue
-        head, _, _ = quantity.text.rpartition(" ")  # "10 unused days": only what is counted goes, not how it is picked
-        middle = head.partition(" ")[2]
-        blank = (" " + middle).ljust(quantity.end - quantity.start)
+        middle = _PICKED.sub("", quantity.text.rpartition(" ")[0].partition(" ")[2])
+        blank = (" " + middle).ljust(quantity.end - quantity.start)  # "10 unused days": how it is picked stays
         text = text[: quantity.start] + blank + text[quantity.end :]
     return text
 

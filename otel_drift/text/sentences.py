@@ -72,15 +72,33 @@ def statements(text: str) -> list[Sentence]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Cut a sentence at semicolons, dashes and clause conjunctions; the pieces keep their order and their words."""
-    return [piece for piece in (p.strip(" ,;:\u2014\u2013") for p in _CLAUSE.split(sentence)) if piece]
+    """Cut a sentence at semicolons, dashes, parentheses, clause conjunctions and after an opening subordinate clause.
+
+    The pieces keep their order and their words.
+    """
+    pieces = [p.strip(" ,;:\u2014\u2013") for p in _CLAUSE.split(sentence)]
+    found = []
+    for piece in pieces:
+        opening = _OPENING_CLAUSE.match(piece)
+        if opening:
+            found.append(opening.group(1))
+            piece = piece[opening.end() :]
+        if piece:
+            found.append(piece)
+    return found
 
 
 _CLAUSE = re.compile(
     r";\s+|:\s+|\s[\u2014\u2013-]{1,2}\s|\s\(|\)\s"
     r"|,\s+(?=(?:and|but|so|because|since|while|whereas|although|though|which|who|where|or|yet|however|unless|"
     r"provided|as\s+long\s+as|if|once|when|with)\b)"
-    r"|\s+(?=(?:because|since|whereas|although|but|unless|and\s+(?:it|they|you|the|a|this|is|are|must|may|can|will))\b)",
+    r"|\s+(?=(?:because|since|whereas|although|but|unless|if|once|when|as\s+long\s+as|provided\s+that|"
+    r"and\s+(?:it|they|you|the|a|this|is|are|must|may|can|will))\b)",
+    re.IGNORECASE,
+)
+_OPENING_CLAUSE = re.compile(
+    r"((?:and |but |so )?(?:if|should|when|whenever|once|because|although|though|while|since|after|before|unless|where)"
+    r"\s[^,]{3,120}),\s+",
     re.IGNORECASE,
 )
 
