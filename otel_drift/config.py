@@ -53,11 +53,13 @@ class LedgerSettings(_Section):
 class SessionSettings(_Section):
     """How conversations are put together."""
 
-    time_gap_minutes: float = Field(60.0, gt=0, description="longest pause inside a session that carries no session id")
+    time_gap_minutes: float = Field(1440.0, gt=0, description="longest pause in a session without an id")
     passage_pattern: str = Field(
         "", description="regular expression with a group `text` (and optionally `id`) that finds passages in a prompt"
     )
-    retrieval_tools: list[str] = Field(default_factory=list, description="further tool names (globs) that retrieve")
+    retrieval_tools: list[str] = Field(
+        default_factory=list, description="globs of tools that retrieve; empty = names that speak of it"
+    )
     session_id_attributes: list[str] = Field(
         default_factory=list, description="further span attributes that carry the session id"
     )

@@ -163,7 +163,7 @@ def test_a_judge_that_is_down_is_inconclusive_and_never_clean(otel_drift: Run, e
     )  # fmt: skip
 
     unit = json.loads(run.stdout)
-    assert (run.returncode, unit["outcome"], unit["report"]) == (4, "inconclusive", None)
+    assert (run.returncode, unit["outcome"], unit["report"]) == (5, "inconclusive", None)
 
 
 def test_dry_run_calls_nobody_and_says_what_it_would_cost(otel_drift: Run, examples: Path) -> None:
@@ -195,7 +195,7 @@ def test_max_calls_leaves_the_rest_unaudited_and_says_so(otel_drift: Run, exampl
         )
 
         outcomes = sorted(json.loads(line)["outcome"] for line in run.stdout.splitlines())
-        assert (len(server.requests), run.returncode) == (2, 4)
+        assert (len(server.requests), run.returncode) == (2, 5)
         assert outcomes == ["clean", "clean", "inconclusive", "inconclusive", "inconclusive"]
 
 

@@ -82,7 +82,7 @@ class Totals:
             SEVERITY_SCORES[severity] >= SEVERITY_SCORES[fail_on.upper()] for severity in self.severities
         ):
             return 1
-        return 4 if self.outcomes["inconclusive"] else 0
+        return 5 if self.outcomes["inconclusive"] else 0
 
 
 @app.command()
@@ -102,7 +102,7 @@ def audit(
     redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Audit sessions for factual drift; exit 4 if something could not be audited, 1 at --fail-on."""
+    """Audit sessions for factual drift; exit 5 if something could not be audited, 1 at --fail-on."""
     from otel_drift.config import load_settings
 
     settings = load_settings(

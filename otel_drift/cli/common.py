@@ -72,10 +72,10 @@ def session_options(settings: SessionSettings) -> ReconstructOptions:
     from otel_drift.sessions import ReconstructOptions
 
     return ReconstructOptions(
-        time_gap_seconds=settings.time_gap_minutes * 60,
+        gap_seconds=settings.time_gap_minutes * 60,
         passage_pattern=settings.passage_pattern or None,
         retrieval_tools=tuple(settings.retrieval_tools),
-        session_id_attributes=tuple(settings.session_id_attributes),
+        session_attributes=tuple(settings.session_id_attributes),
     )
 
 

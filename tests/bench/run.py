@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Each script prints text for people and, last, one JSON line with `budgets`: name → [value, "<=" or ">=", bound]."""
+    """Each script ends with one JSON line; its `budgets` map a name to [value, "<=" or ">=", bound]."""
     missed = []
     for script in sorted(HERE.glob("bench_*.py")):
         print(f"== {script.stem}", flush=True)
