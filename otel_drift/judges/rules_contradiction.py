@@ -159,7 +159,7 @@ _FREE = re.compile(
 )
 _CHARGED = re.compile(r"\b(?:charged?|charges|costs?|fees?|billed|pay|priced)\b", re.IGNORECASE)
 _FEE_WORDS = frozenset(
-    stem(w) for w in "fee charge cost free pay price extra additional bill amount money euro eur no any".split()
+    stem(w) for w in ["fee", "charge", "cost", "free", "pay", "price", "extra", "additional", "bill", "amount", "money", "euro", "eur", "no", "any"]
 )
 
 

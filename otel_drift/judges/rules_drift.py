@@ -53,8 +53,10 @@ def audit_session(session: Session) -> dict[str, Any]:
             continue
         own = list(_claims(turn, len(claims)))
         unreadable += sum(not is_english(s.text) for s in statements(turn.answer or ""))
-        known = _known_before(session, turn, claims)
+        known: Evidence | None = None
         for claim in own:
+            if claim.status == "UNSUPPORTED" and known is None:
+                known = _known_before(session, turn)
             events.extend(_events(claim, claims, known))
         claims.extend(own)
     return {
@@ -123,29 +125,32 @@ def _second_sentence(reading: Reading, evidence: Evidence, best: str) -> tuple[i
     left = reading.content - read(best).content
     if len(left) < 2:
         return None
-    candidates = [(len(left & s.content), s) for s in evidence.sentences if s.text != best]
-    shared, sentence = max(candidates, key=lambda c: c[0], default=(0, None))
-    if sentence is None or shared < 2 or shared * 3 < len(left) or len(content_words(sentence.text)) < 4:
-        return None
-    return sentence.passage_index, sentence.text
+    found: tuple[int, str] | None = None
+    most = max(1, (len(left) - 1) // 3)
+    for index, passage in enumerate(evidence.passages):
+        for sentence in passage.sentences:
+            shared = len(left & sentence.content)
+            if shared > most and sentence.text != best:
+                found, most = (index, sentence.text), shared
+    return found
 
 
-def _known_before(session: Session, turn: Turn, claims: list[_Claim]) -> Evidence:
+def _known_before(session: Session, turn: Turn) -> Evidence:
     """What was said, retrieved or told before this answer: repeating it is nothing new."""
     earlier = [t for t in session.turns if t.number < turn.number]
     texts = [p.text for t in earlier for p in t.passages if p.text]
     texts += [t.answer for t in earlier if t.answer]
     told = [t.user for t in session.turns if t.number <= turn.number and t.user]
     texts += [s.text for message in told for s in statements(message) if not s.text.endswith(("?", "\uff1f"))]
-    return read_evidence(tuple(dict.fromkeys(texts)))
+    return read_evidence(list(dict.fromkeys(texts)))
 
 
-def _events(claim: _Claim, earlier: list[_Claim], known: Evidence) -> Iterator[dict[str, Any]]:
+def _events(claim: _Claim, earlier: list[_Claim], known: Evidence | None) -> Iterator[dict[str, Any]]:
     against = _contradicted(claim, earlier)
     if against is not None:
         yield against
     yield from _dropped(claim, earlier, None if against is None else against["earlier_claim"])
-    if against is None and claim.status == "UNSUPPORTED":
+    if against is None and known is not None and claim.status == "UNSUPPORTED":
         unsupported = _unsupported(claim, known)
         if unsupported is not None:
             yield unsupported

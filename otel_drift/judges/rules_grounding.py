@@ -22,6 +22,7 @@ from otel_drift.text import (
     quantities,
     statements,
     stem,
+    stems,
     words,
 )
 
@@ -53,14 +54,13 @@ class EvidenceSentence:
     """A sentence of a passage, read once."""
 
     text: str
-    passage_index: int
     stems: tuple[str, ...]
     content: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Passages, read once for all the sentences that are held against them."""
+class EvidencePassage:
+    """A passage, read once: kept for the other turns that retrieve it."""
 
     sentences: tuple[EvidenceSentence, ...]
     stems: frozenset[str]
@@ -68,12 +68,36 @@ class Evidence:
     four_grams: frozenset[str]
     numbers: frozenset[float]
     measures: frozenset[tuple[float, str]]
+    english: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Passages, read once for all the sentences that are held against them; the same order as they were given."""
+
+    passages: tuple[EvidencePassage, ...]
+    stems: frozenset[str]
+    bigrams: frozenset[tuple[str, str]]
+    four_grams: frozenset[str]
+    numbers: frozenset[float]
+    measures: frozenset[tuple[float, str]]
+
+    @property
+    def english(self) -> bool:
+        """Whether the rules can read all of it."""
+        return all(p.english for p in self.passages)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to hold a claim against."""
+        return not any(p.sentences for p in self.passages)
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     values: tuple[float, ...]
     best: EvidenceSentence | None
+    passage_index: int | None
     missing_numbers: tuple[str, ...]
     missing_names: tuple[str, ...]
     reasons: tuple[str, ...]
@@ -88,7 +112,7 @@ def grounding(text: str, passages: Sequence[str], question: str | None = None) -
         passages: the texts retrieved for it.
         question: the user's message; names in it are not missing.
     """
-    return ground(text, read_evidence(tuple(passages)), question)
+    return ground(text, read_evidence(passages), question)
 
 
 def ground(text: str, evidence: Evidence, question: str | None = None) -> Grounding:
@@ -111,9 +135,9 @@ def ground(text: str, evidence: Evidence, question: str | None = None) -> Ground
     verdict: GroundingVerdict
     if not claims:
         verdict, reasons = "no_claim", ("no statement to hold against passages",)
-    elif not evidence.sentences:
+    elif evidence.empty:
         verdict, reasons = "unsure", ("no passages to hold it against",)
-    elif not is_english(text) or not all(is_english(s.text) for s in evidence.sentences[:3]):
+    elif not is_english(text) or not evidence.english:
         verdict, reasons = "unsure", ("not in English: lexical rules cannot read it",)
     elif probability >= model.flag:
         verdict = "unsupported"
@@ -123,7 +147,7 @@ def ground(text: str, evidence: Evidence, question: str | None = None) -> Ground
         probability=probability,
         verdict=verdict,
         best_sentence=best.text if best else None,
-        passage_index=best.passage_index if best else None,
+        passage_index=worst.passage_index,
         missing_numbers=tuple(dict.fromkeys(n for c in compared for n in c.missing_numbers)),
         missing_names=tuple(dict.fromkeys(n for c in compared for n in c.missing_names)),
         reasons=reasons,
@@ -133,7 +157,7 @@ def ground(text: str, evidence: Evidence, question: str | None = None) -> Ground
 
 def grounding_features(text: str, passages: Sequence[str], question: str | None = None) -> tuple[float, ...] | None:
     """The nine features of a text in the order of `FEATURES`, None where it has no statement: what fitting reads."""
-    evidence = read_evidence(tuple(passages))
+    evidence = read_evidence(passages)
     known = frozenset(stem(w) for w in words(question)) if question else frozenset()
     kept = [s.text for s in statements(text) if not is_refusal(s.text)]
     rows = [_compare(s, evidence, known).values for s in kept if content_words(s)]
@@ -143,12 +167,14 @@ def grounding_features(text: str, passages: Sequence[str], question: str | None 
     return (*(sum(c) / len(c) for c in columns[:5]), *(max(c) for c in columns[5:]))
 
 
-@lru_cache(maxsize=256)
-def read_evidence(passages: tuple[str, ...]) -> Evidence:
-    """Read passages into what claims are compared with. Kept for the next claim of the same turn."""
-    parts = [_read_passage(text, index) for index, text in enumerate(passages)]
+def read_evidence(passages: Sequence[str]) -> Evidence:
+    """Read passages into what claims are compared with."""
+    parts = tuple(_read_passage(text) for text in passages)
+    if len(parts) == 1:
+        only = parts[0]
+        return Evidence(parts, only.stems, only.bigrams, only.four_grams, only.numbers, only.measures)
     return Evidence(
-        sentences=tuple(s for part in parts for s in part.sentences),
+        passages=parts,
         stems=frozenset().union(*(part.stems for part in parts)),
         bigrams=frozenset().union(*(part.bigrams for part in parts)),
         four_grams=frozenset().union(*(part.four_grams for part in parts)),
@@ -157,33 +183,32 @@ def read_evidence(passages: tuple[str, ...]) -> Evidence:
     )
 
 
-@lru_cache(maxsize=1024)
-def _read_passage(text: str, index: int) -> Evidence:
+@lru_cache(maxsize=512)
+def _read_passage(text: str) -> EvidencePassage:
     found = []
     for sentence in statements(text):
-        stems = tuple(stem(w) for w in words(sentence.text))
-        content = frozenset(stem(w) for w in content_words(sentence.text))
+        every, content = stems(sentence.text)
         if content:
-            found.append(EvidenceSentence(sentence.text, index, stems, content))
-    content_stems = [stem(w) for w in content_words(text)]
-    return Evidence(
+            found.append(EvidenceSentence(sentence.text, tuple(every), frozenset(content)))
+    every, content = stems(text)
+    return EvidencePassage(
         sentences=tuple(found),
-        stems=frozenset(stem(w) for w in words(text)),
-        bigrams=frozenset(pairwise(content_stems)),
+        stems=frozenset(every),
+        bigrams=frozenset(pairwise(content)),
         four_grams=frozenset(_four_grams(text)),
         numbers=number_values(text),
         measures=frozenset((q.value, q.unit) for q in quantities(text)),
+        english=is_english(text),
     )
 
 
 def _compare(sentence: str, evidence: Evidence, known: frozenset[str]) -> _Comparison:
-    content = [stem(w) for w in content_words(sentence)]
+    every, content = stems(sentence)
     wanted = frozenset(content)
     weight = sum(rarity(s) for s in wanted) or 1.0
-    best, shared = _best_sentence(wanted, evidence)
+    best, index, shared = _best_sentence(wanted, evidence)
     grams = _four_grams(sentence)
     pairs = list(pairwise(content))
-    stems = [stem(w) for w in words(sentence)]
     numbers = _missing_numbers(sentence, evidence)
     missing_names = tuple(n for n in names(sentence) if stem(n) not in evidence.stems and stem(n) not in known)
     differs = number_difference(sentence, best.text) if best else None
@@ -202,25 +227,27 @@ def _compare(sentence: str, evidence: Evidence, known: frozenset[str]) -> _Compa
         shared / weight,
         sum(p in evidence.bigrams for p in pairs) / len(pairs) if pairs else float(bool(wanted & evidence.stems)),
         sum(g in evidence.four_grams for g in grams) / len(grams) if grams else 0.0,
-        _common_subsequence(stems, best.stems) / len(stems) if best and stems else 0.0,
+        _common_subsequence(every, best.stems) / len(every) if best and every else 0.0,
         float(bool(numbers)),
         float(min(2, len(missing_names))),
         float(differs is not None),
         float(opposite is not None),
     )
-    return _Comparison(values, best, numbers, missing_names, tuple(reasons))
+    return _Comparison(values, best, index, numbers, missing_names, tuple(reasons))
 
 
-def _best_sentence(wanted: frozenset[str], evidence: Evidence) -> tuple[EvidenceSentence | None, float]:
+def _best_sentence(wanted: frozenset[str], evidence: Evidence) -> tuple[EvidenceSentence | None, int | None, float]:
     best: EvidenceSentence | None = None
+    best_index: int | None = None
     best_score = 0.0
-    for candidate in evidence.sentences:
-        common = wanted & candidate.content
-        if common:
-            score = sum(rarity(s) for s in common)
+    for index, passage in enumerate(evidence.passages):
+        if wanted.isdisjoint(passage.stems):
+            continue
+        for candidate in passage.sentences:
+            score = sum(map(rarity, wanted & candidate.content))
             if score > best_score:
-                best, best_score = candidate, score
-    return best, best_score
+                best, best_index, best_score = candidate, index, score
+    return best, best_index, best_score
 
 
 def _missing_numbers(sentence: str, evidence: Evidence) -> tuple[str, ...]:

@@ -69,9 +69,9 @@ class Reading:
     years: frozenset[int] = field(default_factory=frozenset)
 
 
-_PRONOUNS = frozenset("it its they them their this that these those he she which there then".split())
+_PRONOUNS = frozenset(["it", "its", "they", "them", "their", "this", "that", "these", "those", "he", "she", "which", "there", "then"])
 _SUBORDINATORS = frozenset(
-    "if should once when whenever unless because since although while as provided after before".split()
+    ["if", "should", "once", "when", "whenever", "unless", "because", "since", "although", "while", "as", "provided", "after", "before"]
 )
 
 

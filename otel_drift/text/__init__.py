@@ -5,7 +5,7 @@ from otel_drift.text.folding import fold, holds, locate
 from otel_drift.text.qualifiers import Qualifier, QualifierClass, keeps, qualifiers
 from otel_drift.text.quantities import Quantity, number_values, quantities
 from otel_drift.text.sentences import Sentence, clauses, sentences, statements
-from otel_drift.text.tokens import content_stems, content_words, is_english, names, stem, words
+from otel_drift.text.tokens import content_stems, content_words, is_english, names, stem, stems, words
 
 __all__ = [
     "Date",
@@ -29,5 +29,6 @@ __all__ = [
     "sentences",
     "statements",
     "stem",
+    "stems",
     "words",
 ]

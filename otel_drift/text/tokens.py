@@ -49,9 +49,20 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
+@lru_cache(maxsize=65536)
+def _read(word: str) -> tuple[str, bool]:
+    return stem(word), is_content(word)
+
+
+def stems(text: str) -> tuple[list[str], list[str]]:
+    """Return the stems of all words of `text`, and of its content words, in order: one pass for both."""
+    read = [_read(w) for w in WORD.findall(text)]
+    return [s for s, _ in read], [s for s, content in read if content]
+
+
 def content_words(text: str) -> list[str]:
     """Return the words of `text` that carry content: no function words; numbers count."""
-    return [w for w in words(text) if is_content(w)]
+    return [w for w in WORD.findall(text) if _read(w)[1]]
 
 
 def is_content(word: str) -> bool:
@@ -61,7 +72,7 @@ def is_content(word: str) -> bool:
 
 def content_stems(text: str) -> list[str]:
     """Return the stems of the content words of `text`, in order, repeats kept."""
-    return [stem(w) for w in content_words(text)]
+    return stems(text)[1]
 
 
 def names(sentence: str) -> list[str]:
@@ -94,16 +105,13 @@ def is_english(text: str) -> bool:
     False for scripts other than Latin and where another language's function words outnumber the English ones.
     Short texts without function words pass.
     """
-    letters = [c for c in text if c.isalpha()]
-    if not letters:
-        return True
-    latin = sum(1 for c in letters if c < "\u0250" or "\u1e00" <= c <= "\u1eff" or c in "µμΩ°")
-    if latin < 0.8 * len(letters):
-        return False
-    lowered = [w.casefold() for w in words(text)]
-    english = sum(1 for w in lowered if w in ENGLISH_FUNCTION_WORDS)
-    other = sum(1 for w in lowered if w in OTHER_FUNCTION_WORDS)
-    return english >= other
+    if not text.isascii():
+        letters = [c for c in text if c.isalpha()]
+        latin = sum(1 for c in letters if c < "\u0250" or "\u1e00" <= c <= "\u1eff" or c in "µμΩ")
+        if latin < 0.8 * len(letters):
+            return False
+    lowered = set(WORD.findall(text.casefold()))
+    return len(lowered & ENGLISH_FUNCTION_WORDS) >= len(lowered & OTHER_FUNCTION_WORDS)
 
 
 def bigrams(stems: Iterable[str]) -> list[tuple[str, str]]:
