@@ -169,3 +169,44 @@ def session_of(lines: Sequence[Mapping[str, Any]]) -> Session:
 
 def calculator(result: str = "42") -> ToolCall:
     return ToolCall("calculator", "6*7", result)
+
+
+def assert_report_holds(audited: Session, report: Mapping[str, Any]) -> None:
+    """Check a report against the session from scratch: every quote, reference, count and rule."""
+    turns = {one.number: one for one in audited.turns}
+    claims = {one["claim_id"]: one for one in report["claims"]}
+    assert len(claims) == len(report["claims"])
+    for one in claims.values():
+        own = turns[one["turn"]]
+        assert one["quote"] in own.answer
+        assert own.answer[slice(*one["span"])] == one["quote"]
+        texts = {passage.id: passage.text for passage in own.passages}
+        for evidence in one["evidence"]:
+            assert texts[evidence["passage_id"]][slice(*evidence["span"])] == evidence["quote"]
+            assert len(evidence["quote"].split()) >= 4
+        unknown = own.retrieval in ("not_captured", "ids_only", "partial")
+        assert (one["grounding_status"] == "NOT_GROUNDABLE") == unknown
+        assert bool(one["evidence"]) == (one["grounding_status"] in ("GROUNDED", "PARTIALLY_GROUNDED"))
+        assert all(word.casefold() in own.answer.casefold() for word in one["qualifiers"])
+    for drift in [*report["drift_events"], *report["corrections"]]:
+        sides = [side for side in (drift["earlier_claim"], drift["later_claim"]) if side]
+        for side in sides:
+            whole = claims[side["claim_id"]]
+            assert {key: side[key] for key in ("turn", "claim_text", "quote", "grounding_status")} == {
+                key: whole[key] for key in ("turn", "claim_text", "quote", "grounding_status")
+            }
+            assert side["trace_event_ref"] == turns[side["turn"]].answer_ref
+        assert drift["turn_number"] == drift["later_claim"]["turn"]
+        assert 0 <= drift["detection_confidence"] <= 1
+        assert drift["severity"] in ("CRITICAL", "MAJOR", "MINOR")
+        if drift["drift_type"] == "UNSUPPORTED_NEW_CLAIM":
+            assert drift["earlier_claim"] is None
+            assert drift["later_claim"]["grounding_status"] == "UNSUPPORTED"
+        else:
+            assert drift["earlier_claim"]["turn"] < drift["later_claim"]["turn"]
+        if drift["drift_type"] == "CONTRADICTION":
+            assert drift["earlier_claim"]["grounding_status"] in ("GROUNDED", "PARTIALLY_GROUNDED")
+    events = report["drift_events"]
+    assert [one["turn_number"] for one in events] == sorted(one["turn_number"] for one in events)
+    assert len({one["event_id"] for one in events}) == len(events)
+    assert report["summary"]["total_drift_events"] == len(events) == sum(report["summary"]["by_type"].values())
