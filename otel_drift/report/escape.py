@@ -42,6 +42,8 @@ def terminal_safe(text: str, *, multiline: bool = False) -> str:
         text: Untrusted text.
         multiline: Keep line feeds (also those of CR LF) as line breaks; otherwise they show as ``⏎``.
     """
+    if text.isascii() and text.isprintable():
+        return text
     text = _LINE_END.sub("\n", text)
     text = _CONTROL.sub(lambda m: _visible_control(m[0], multiline), text)
     return _INVISIBLE.sub(lambda m: _escape(m[0]), text)

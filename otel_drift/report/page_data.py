@@ -27,6 +27,8 @@ from otel_drift.text.folding import locate
 
 MAX_TEXT = 200_000
 """Characters of one text that a page holds; longer ones are cut with a visible mark."""
+MAX_LABEL = 80
+"""Characters of a name that stands on a button."""
 _CODES = {"CRITICAL": "C", "MAJOR": "M", "MINOR": "m", "NONE": "."}
 
 
@@ -51,8 +53,8 @@ def index_entry(unit: Unit) -> dict[str, Any]:
         "strip": "".join(_turn_code(turn, worst) for turn in session.turns[:400]),
         "events": [[event.type, event.severity, event.cause] for event in events],
         "words": _shown(" ".join(filter(None, [session.project, session.user, *session.trace_ids[:20]]))),
-        "labels": {event.type: words(event.type) for event in events},
-        "causes": {event.cause: cause_words(event.cause) for event in events if event.cause},
+        "labels": {event.type: _label(words(event.type)) for event in events},
+        "causes": {event.cause: _label(cause_words(event.cause)) for event in events if event.cause},
     }
 
 
@@ -186,14 +188,14 @@ def _event(event: Event, claims: _Claims) -> dict[str, Any]:
         "id": _shown(event.event_id),
         "turn": event.turn,
         "type": event.type,
-        "type_words": _shown(words(event.type)),
+        "type_words": _label(words(event.type)),
         "severity": event.severity,
         "earlier": claims.number(event.earlier) if event.earlier is not None else None,
         "later": claims.number(event.later),
         "description": _shown(event.description),
         "confidence": event.confidence,
         "cause": event.cause,
-        "cause_words": _shown(cause_words(event.cause)) if event.cause else "",
+        "cause_words": _label(cause_words(event.cause)),
         "status": _shown(event.status),
     }
 
@@ -261,6 +263,10 @@ def _turn_code(turn: Turn, worst: Mapping[int, str]) -> str:
     return "." if turn.answered else "o"
 
 
+def _label(text: str) -> str:
+    return _shown(text if len(text) <= MAX_LABEL else f"{text[:MAX_LABEL]}…")
+
+
 def _shown(text: str) -> str:
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]} […{len(text) - MAX_TEXT:,} more characters]"
@@ -274,4 +280,4 @@ def _span(text: str, quote: str) -> list[int] | None:
 
 
 def _utf16_length(text: str) -> int:
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text.encode("utf-16-le")) // 2

@@ -172,4 +172,8 @@ function applyFilters() {
     const event = current.data.events[Number(element.dataset.event)];
     element.classList.toggle("filtered", !eventPasses(event.type, event.severity, event.cause));
   }
+  for (const arc of document.querySelectorAll("#main [data-arc]")) {
+    const event = current.data.events[Number(arc.dataset.arc)];
+    arc.classList.toggle("filtered", !eventPasses(event.type, event.severity, event.cause));
+  }
 }
