@@ -57,7 +57,7 @@ def commit(
     # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
     vanished = set() if result.outcome == "inconclusive" else said - set(says)
     _contribute(connection, result.unit_id, says, vanished)
-    changed = sorted(says) + sorted(vanished)
+    changed = [*says, *sorted(vanished)]
     for annotation_id in changed:
         _revise(connection, annotation_id, result.unit_id)
     deliveries.owe(connection, changed, sinks)

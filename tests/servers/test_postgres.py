@@ -1,0 +1,70 @@
+"""The ledger on PostgreSQL: the contract of every ledger, and what a server can do wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from ledger_contract import LedgerContract, commit
+from ledger_samples import finding, session, unit
+from otel_drift.errors import LedgerError
+from otel_drift.ledger import Ledger
+
+if TYPE_CHECKING:
+    from conftest import PostgresCluster
+
+pytestmark = pytest.mark.server("postgres")
+
+
+class TestPostgres(LedgerContract):
+    @pytest.fixture
+    def place(self, postgres: PostgresCluster) -> str:
+        return postgres.new_schema()
+
+    def test_a_broken_connection_is_replaced(self, ledger: Ledger, postgres: PostgresCluster) -> None:
+        commit(ledger, unit(finding(3)))
+        admin = sa.create_engine(postgres.url().replace("postgresql:", "postgresql+psycopg:"))
+        with admin.connect() as connection:
+            connection.execute(
+                sa.text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            )
+        admin.dispose()
+
+        assert ledger.find_unit("unit-1", "fingerprint-1", session()) is not None
+
+    def test_tables_of_others_do_not_matter(self, place: str) -> None:
+        engine = sa.create_engine(place.replace("postgresql:", "postgresql+psycopg:"))
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE TABLE alembic_version (version_num TEXT)"))
+            connection.execute(sa.text("INSERT INTO alembic_version VALUES ('theirs')"))
+        engine.dispose()
+
+        with Ledger.open(place) as ledger:
+            commit(ledger, unit(finding(3)))
+
+
+@pytest.mark.parametrize("prefix", ["postgresql", "postgresql+psycopg"])
+def test_both_forms_of_the_url_work(postgres: PostgresCluster, prefix: str) -> None:
+    with Ledger.open(postgres.new_schema().replace("postgresql", prefix, 1)) as ledger:
+        commit(ledger, unit(finding(3)))
+        assert "s3cret" not in ledger.name
+        assert "drift:" not in ledger.name
+
+
+def test_a_wrong_password_is_told_without_it(postgres: PostgresCluster) -> None:
+    with pytest.raises(LedgerError, match="refused the user or password") as caught:
+        Ledger.open(postgres.url(password="hunter2"))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_missing_database_is_told(postgres: PostgresCluster) -> None:
+    with pytest.raises(LedgerError, match="the database or role does not exist"):
+        Ledger.open(postgres.url("nowhere"))
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with pytest.raises(LedgerError, match="no PostgreSQL server answers there") as caught:
+        Ledger.open("postgresql://drift:hunter2@127.0.0.1:1/db")
+    assert "hunter2" not in str(caught.value)
