@@ -1,0 +1,72 @@
+"""Where a judge's requests go and with which key: checked before anything is sent, and safe to show."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from urllib.parse import urlsplit
+
+from otel_drift.errors import ConfigError
+
+
+def base_from_environment(provider: str) -> str | None:
+    """Where litellm would send the text by its environment variables: `endpoint` has to say so."""
+    prefix = provider.upper()
+    return os.environ.get(f"{prefix}_BASE_URL") or os.environ.get(f"{prefix}_API_BASE") or None
+
+
+def base_url(url: str | None) -> str | None:
+    """`url`, checked, in the form litellm wants.
+
+    Raises:
+        ConfigError: no URL, or one with credentials in it.
+    """
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        usable = False
+    if not usable:
+        raise ConfigError("judge api_base: must be an http:// or https:// URL, such as http://localhost:8000/v1")
+    if parts.username or parts.password:
+        raise ConfigError(f"judge api_base {shown(url)!r}: holds credentials; give them as a key")
+    return url.strip().rstrip("/").removesuffix("/chat/completions")
+
+
+def shown(url: str) -> str:
+    """`url` without what may be secret: user, password, query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def checked_key(key: str | None) -> str | None:
+    """`key`, if it can stand in a header.
+
+    Raises:
+        ConfigError: it cannot; the message does not show it.
+    """
+    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+        raise ConfigError("judge: the key holds characters no key has (a line break, a space?)")
+    return key
+
+
+def refuse_plain_http(url: str) -> None:
+    """Refuse an ``http`` URL of another machine.
+
+    Raises:
+        ConfigError: `url` is one.
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+        local = address.is_loopback or address.is_unspecified
+    except ValueError:
+        local = host == "localhost" or host.endswith(".localhost")
+    if parts.scheme == "http" and not local:
+        raise ConfigError(
+            f"judge api_base {shown(url)!r}: a key would travel unencrypted; use https, unset the key if the server "
+            "needs none, or pass allow_plain_http"
+        )
