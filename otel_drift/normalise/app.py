@@ -1,0 +1,92 @@
+"""Normalise: an application's own spans: ids it set for itself, and searches it recorded by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from otel_drift.model import Attributes
+from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.names import SESSION_APP, scalar
+from otel_drift.normalise.step import Document, Kind, Reader, Step
+
+_SESSIONS = (
+    "session.id",
+    "gen_ai.conversation.id",
+    "session_id",
+    "sessionId",
+    "conversation.id",
+    "conversation_id",
+    "chat.session_id",
+    "chat.session.id",
+    "chat.conversation_id",
+    "app.session.id",
+    "app.session_id",
+    "chat_id",
+    "thread_id",
+    "langsmith.trace.session_id",
+)
+_USERS = ("user.id", "enduser.id", "user_id", "userId", "enduser.pseudo.id", "app.user.id")
+_SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
+_HITS = re.compile(
+    r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
+)
+_QUERY = re.compile(r"(?:^|[._])(query|q|question|query_text|text)$")
+_FOREIGN = ("http.", "db.", "rpc.", "messaging.", "url.", "net.", "server.", "network.", "faas.", "aws.", "k8s.")
+
+
+class Application(Reader):
+    """Spans of no known convention."""
+
+    name = "app"
+
+    def kind(self, step: Step) -> Kind:
+        """A span whose name speaks of searching and that records hits is a retrieval."""
+        if _SEARCH.search(step.span.name) and (self._hits(step) is not None or self._query(step) is not None):
+            return "reranker" if "rerank" in step.span.name.lower() else "retriever"
+        return "other"
+
+    def session(self, a: Attributes) -> tuple[int, str] | None:
+        """Session ids under the names applications use."""
+        for key in _SESSIONS:
+            if key in a:
+                found = scalar(a[key])
+                if found:
+                    return SESSION_APP, found
+        return None
+
+    def user(self, a: Attributes) -> str | None:
+        """User ids under the names applications use."""
+        for key in _USERS:
+            if key in a:
+                return scalar(a[key])
+        return None
+
+    def documents(self, step: Step) -> tuple[Document, ...] | None:
+        """Recorded hits: whole documents, or only ids."""
+        if step.kind not in ("retriever", "reranker"):
+            return None
+        key = self._hits(step)
+        if key is None:
+            return None
+        value: Any = step.json(key)
+        if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+            if key.endswith("ids") or all(len(item) <= 80 and " " not in item for item in value):
+                return tuple(Document(item, None) for item in value)
+        return read_documents(value, strings=True)
+
+    def query(self, step: Step) -> str | None:
+        """The recorded query."""
+        return self._query(step) if step.kind in ("retriever", "reranker") else None
+
+    def _hits(self, step: Step) -> str | None:
+        for key in step.span.attributes:
+            if _HITS.search(key) and not key.startswith(_FOREIGN):
+                return key
+        return None
+
+    def _query(self, step: Step) -> str | None:
+        for key, value in step.span.attributes.items():
+            if isinstance(value, str) and value and _QUERY.search(key) and not key.startswith(_FOREIGN):
+                return value
+        return None

@@ -1,0 +1,350 @@
+"""Normalise: lists of documents in every shape that retrievers, vector stores and tools return them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from otel_drift.normalise.step import Document
+from otel_drift.normalise.values import first_text, load, number, structured, text_of
+
+TEXT_KEYS = (
+    "page_content",
+    "pageContent",
+    "text",
+    "content",
+    "body",
+    "chunk",
+    "chunk_text",
+    "chunkText",
+    "snippet",
+    "passage",
+    "passage_text",
+    "document",
+    "excerpt",
+    "document_content",
+    "raw_content",
+)
+ID_KEYS = (
+    "id",
+    "doc_id",
+    "_id",
+    "document_id",
+    "documentId",
+    "docId",
+    "chunk_id",
+    "chunkId",
+    "passage_id",
+    "node_id",
+    "id_",
+    "source_id",
+    "uuid",
+    "key",
+)
+SCORE_KEYS = ("relevance_score", "score", "similarity", "_score", "relevanceScore", "similarity_score", "@search.score")
+_CONTAINERS = (
+    "documents",
+    "docs",
+    "results",
+    "hits",
+    "matches",
+    "passages",
+    "chunks",
+    "source_documents",
+    "source_nodes",
+    "nodes",
+    "items",
+    "records",
+    "points",
+    "retrieved_documents",
+    "retrieved_docs",
+    "contexts",
+    "context",
+    "sources",
+    "data",
+    "artifact",
+    "value",
+    "output",
+    "result",
+    "outputs",
+    "response",
+    "structuredContent",
+)
+_NESTED = ("metadata", "_source", "payload", "fields", "attributes", "properties", "meta")
+_MARKS = frozenset(
+    (*ID_KEYS, *SCORE_KEYS, "distance", "source", "title", "metadata", "url", "score_", "rank", "_source")
+)
+_NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>[^)]*)\), score=(?P<score>[^)>]*)\)>")
+MAX_DOCUMENTS = 2_000
+
+
+def read_documents(value: Any, *, strings: bool = False, depth: int = 0) -> tuple[Document, ...] | None:
+    """Documents found in `value`, in order.
+
+    Args:
+        value: anything a retriever or tool returned; JSON text and Python reprs are parsed.
+        strings: whether a bare list of strings is a list of documents (true for retrievers).
+        depth: how deep in the value this is.
+
+    Returns:
+        The documents; an empty tuple for an empty list; None where the value is no list of documents.
+    """
+    if depth > 8 or value is None:
+        return None
+    if isinstance(value, str):
+        return _from_text(value, strings, depth)
+    if isinstance(value, list | tuple):
+        return _from_list(value, strings, depth)
+    if isinstance(value, dict):
+        return _from_mapping(value, strings, depth)
+    return None
+
+
+def _from_text(value: str, strings: bool, depth: int) -> tuple[Document, ...] | None:
+    inner = structured(value)
+    if isinstance(inner, list | dict | tuple):
+        return read_documents(inner, strings=strings, depth=depth + 1)
+    if value.startswith("content=") and len(value) < 1_000_000:  # repr of a LangChain ToolMessage
+        content = _repr_content(value)
+        if content is not None:
+            return read_documents(content, strings=strings, depth=depth + 1)
+    return None
+
+
+def _repr_content(value: str) -> str | None:
+    quote = value[8:9]
+    if quote not in ("'", '"'):
+        return None
+    match = re.match(r"content=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", value, re.DOTALL)
+    loaded = structured_literal(match.group(1)) if match else None
+    return loaded if isinstance(loaded, str) else None
+
+
+def structured_literal(text: str) -> Any:
+    """A Python string literal evaluated, or None."""
+    from otel_drift.normalise.values import literal
+
+    return literal(text)
+
+
+def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Document, ...] | None:
+    if not value:
+        return ()
+    documents: list[Document] = []
+    misses = 0
+    for item in value[:MAX_DOCUMENTS]:
+        document = _document_of(item, strings)
+        if document is not None:
+            documents.append(document)
+        elif isinstance(item, list) and len(value) <= 8:
+            inner = _from_list(item, strings, depth + 1)
+            if inner is None:
+                return None
+            documents.extend(inner)
+        elif isinstance(item, dict) and item.get("type") in ("text", "json") and len(value) <= 4:
+            inner = read_documents(item.get("text", item.get("json")), strings=strings, depth=depth + 1)
+            if inner is None:
+                return None
+            documents.extend(inner)
+        else:
+            misses += 1
+    if misses and misses >= len(documents):
+        return None
+    return tuple(documents)
+
+
+def _document_of(item: Any, strings: bool) -> Document | None:
+    if isinstance(item, str):
+        match = _NODE.match(item)
+        if match:
+            return Document(match["id"], None, score=number(match["score"]))
+        if item.startswith(("Document(", "page_content=")):
+            return _document_repr(item)
+        if item[:1] == "{":
+            inner = structured(item)
+            if isinstance(inner, dict):
+                return document(inner)
+        return Document(None, item) if strings and item.strip() else None
+    if isinstance(item, dict):
+        return document(item)
+    if isinstance(item, list | tuple) and len(item) == 2 and number(item[1]) is not None and isinstance(item[0], dict):
+        found = document(item[0])
+        return found.with_score(number(item[1])) if found else None
+    return None
+
+
+_REPR_FIELD = re.compile(
+    r"\b(id|page_content|content|score)\s*[=:]\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^,)\s]+)", re.DOTALL
+)
+
+
+def _document_repr(item: str) -> Document | None:
+    """The repr of a Haystack or LangChain document; a content cut with an ellipsis is no text."""
+    if len(item) > 200_000:
+        return None
+    found: dict[str, str] = {}
+    for match in _REPR_FIELD.finditer(item):
+        raw = match[2]
+        evaluated = structured_literal(raw) if raw[:1] in "'\"" else raw
+        if isinstance(evaluated, str):
+            found.setdefault(match[1], evaluated)
+    text = found.get("page_content") or found.get("content")
+    if text is not None and (text.endswith("...") or text.endswith("…")):
+        text = None
+    if text is None and not found.get("id"):
+        return None
+    return Document(found.get("id"), text, score=number(found.get("score")))
+
+
+def _from_mapping(value: dict[str, Any], strings: bool, depth: int) -> tuple[Document, ...] | None:
+    if isinstance(value.get("ids"), list):
+        return _columns(value)
+    if isinstance(value.get("data"), dict) and value.get("type") in ("tool", "ToolMessage"):
+        return read_documents(value["data"], strings=strings, depth=depth + 1)
+    if value.get("lc") and isinstance(value.get("kwargs"), dict):
+        return read_documents(value["kwargs"], strings=strings, depth=depth + 1)
+    if value.get("artifact") is not None:
+        found = read_documents(value["artifact"], strings=strings, depth=depth + 1)
+        if found:
+            return found
+    for key in _CONTAINERS:
+        inner = value.get(key)
+        if isinstance(inner, list | dict) or (isinstance(inner, str) and inner[:1] in ("[", "{")):
+            found = read_documents(inner, strings=strings or key in _CONTAINERS[:9], depth=depth + 1)
+            if found is not None and (found or isinstance(structured(inner), list)):
+                return found
+    content = value.get("content")
+    if isinstance(content, list) or (isinstance(content, str) and content[:1] in ("[", "{")):
+        found = read_documents(content, strings=strings, depth=depth + 1)
+        if found is not None:
+            return found
+    single = document(value)
+    return (single,) if single is not None and single.text and len(_MARKS & value.keys()) >= 1 else None
+
+
+def _columns(value: dict[str, Any]) -> tuple[Document, ...]:
+    """Chroma's answer: parallel lists, one row a query."""
+
+    def column(name: str) -> list[Any]:
+        cells = value.get(name)
+        if not isinstance(cells, list):
+            return []
+        return [cell for row in cells for cell in row] if cells and isinstance(cells[0], list) else cells
+
+    ids, texts, metadatas = column("ids"), column("documents"), column("metadatas")
+    distances = column("distances")
+    rows = []
+    for index, own in enumerate(ids[:MAX_DOCUMENTS]):
+        metadata = metadatas[index] if index < len(metadatas) and isinstance(metadatas[index], dict) else {}
+        text = texts[index] if index < len(texts) and isinstance(texts[index], str) else None
+        distance = number(distances[index]) if index < len(distances) else None
+        score = None if distance is None else 1.0 - distance
+        rows.append(_described(text_of(own), text or _text(metadata), score, metadata, {}))
+    return tuple(rows)
+
+
+def document(value: dict[str, Any]) -> Document | None:
+    """One document of any shape, or None where the mapping is none (a chat message, say)."""
+    if value.get("lc") and isinstance(value.get("kwargs"), dict):
+        value = value["kwargs"]
+    if "role" in value and not (_MARKS & value.keys()):
+        return None
+    node = value.get("node")
+    if not isinstance(node, dict):
+        node = value.get("document") if isinstance(value.get("document"), dict) else value.get("chunk")
+    if isinstance(node, dict):
+        inner = document(node)
+        if inner is not None:
+            score = _score(value)
+            return inner.with_score(score) if score is not None else inner
+    metadata = _metadata(value)
+    text = _text(value)
+    if text is None and metadata:
+        text = _text(metadata)
+    own = first_text(value, *ID_KEYS) or (first_text(metadata, *ID_KEYS) if metadata else None)
+    score = _score(value)
+    if score is None and metadata:
+        score = _score(metadata)
+    if text is None:
+        if own is None or not (score is not None or "score" in value or _MARKS & (value.keys() - set(ID_KEYS))):
+            return None
+    return _described(own, text, score, metadata, value)
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    for key in _NESTED:
+        inner = value.get(key)
+        if isinstance(inner, str) and inner[:1] == "{":
+            inner, _ = load(inner)
+        if isinstance(inner, dict):
+            return inner
+    return {}
+
+
+def _text(value: dict[str, Any]) -> str | None:
+    for key in TEXT_KEYS:
+        inner = value.get(key)
+        if isinstance(inner, str) and inner.strip():
+            return inner
+        if (
+            isinstance(inner, list)
+            and inner
+            and all(isinstance(i, dict) and isinstance(i.get("text"), str) for i in inner)
+        ):
+            return "\n".join(i["text"] for i in inner)
+        if isinstance(inner, dict) and isinstance(inner.get("text"), str):
+            return str(inner["text"])
+    return None
+
+
+def _score(value: dict[str, Any]) -> float | None:
+    for key in SCORE_KEYS:
+        found = number(value.get(key))
+        if found is not None:
+            return found
+    distance = number(value.get("distance"))
+    return None if distance is None else 1.0 - distance
+
+
+def _described(
+    own: str | None, text: str | None, score: float | None, metadata: dict[str, Any], value: dict[str, Any]
+) -> Document:
+    def of(*keys: str) -> str | None:
+        return first_text(value, *keys) or first_text(metadata, *keys)
+
+    return Document(
+        own,
+        text,
+        score=score,
+        title=of("title", "document_title", "name", "heading"),
+        source=of("source", "url", "uri", "file_name", "filename", "file_path", "path", "link"),
+        author=of("author", "authors", "creator"),
+        date=of(
+            "date",
+            "effective",
+            "effective_date",
+            "published",
+            "published_at",
+            "publication_date",
+            "updated_at",
+            "last_modified",
+            "modified",
+            "created_at",
+            "year",
+        ),
+        document_type=of("document_type", "doc_type", "documentType", "category", "file_type", "mime_type"),
+    )
+
+
+def document_from_flat(own: Any, content: Any, score: Any, metadata: Any) -> Document:
+    """A document given as separate attributes (id, content, score, metadata as mapping or JSON text)."""
+    details = structured(metadata)
+    details = details if isinstance(details, dict) else {}
+    text = content if isinstance(content, str) else text_of(content)
+    value = number(score)
+    if value is None:
+        value = _score(details)
+    return _described(
+        (text_of(own) or None) or first_text(details, *ID_KEYS), text or _text(details), value, details, {}
+    )

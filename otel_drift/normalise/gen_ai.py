@@ -1,0 +1,280 @@
+"""Normalise: OpenTelemetry GenAI semantic conventions, current and legacy, content on spans, in logs or span events.
+
+Also the older flattened `gen_ai.prompt.N.*` and `gen_ai.completion.N.*` keys. Google ADK, OpenLIT, Pydantic AI, LiteLLM
+and Vercel AI 7 write these too; what they add is in files of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from otel_drift.model import Attributes
+from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.messages import read_message, read_messages, read_parts, role_of
+from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, indexed, scalar
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
+from otel_drift.normalise.values import structured, text_of
+
+_OPERATIONS: dict[str, Kind] = {
+    "chat": "llm",
+    "text_completion": "llm",
+    "completion": "llm",
+    "generate_content": "llm",
+    "generate": "llm",
+    "message": "llm",
+    "responses": "llm",
+    "embeddings": "embedding",
+    "embedding": "embedding",
+    "retrieval": "retriever",
+    "retrieve": "retriever",
+    "retriever": "retriever",
+    "vector_db_retrieve": "retriever",
+    "rerank": "reranker",
+    "reranker": "reranker",
+    "execute_tool": "tool",
+    "tool": "tool",
+    "invoke_agent": "agent",
+    "invoke_workflow": "agent",
+    "agent": "agent",
+    "agent_step": "chain",
+    "execute_task": "chain",
+    "chain": "chain",
+    "create_agent": "other",
+    "vectordb": "other",
+}
+_DETAILS = "gen_ai.client.inference.operation.details"
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.developer.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+
+
+class GenAI(Reader):
+    """Spans with `gen_ai.*` attributes."""
+
+    name = "gen_ai"
+
+    def kind(self, step: Step) -> Kind:
+        """From `gen_ai.operation.name`, else from what else is there."""
+        a = step.span.attributes
+        operation = a.get("gen_ai.operation.name")
+        if isinstance(operation, str):
+            kind = _OPERATIONS.get(operation.lower())
+            if kind is not None:
+                return kind
+        request = a.get("llm.request.type")
+        if request in ("chat", "completion"):
+            return "llm"
+        if request == "embedding":
+            return "embedding"
+        if request == "rerank":
+            return "reranker"
+        if "gen_ai.retrieval.documents" in a or "gen_ai.retrieval.query.text" in a:
+            return "retriever"
+        if "gen_ai.tool.call.result" in a or "gen_ai.tool.call.arguments" in a:
+            return "tool"
+        if "gen_ai.request.model" in a or "gen_ai.prompt.0.role" in a or "gen_ai.completion.0.content" in a:
+            return "embedding" if "embed" in str(a.get("gen_ai.request.model", "")) else "llm"
+        return "chain"
+
+    def session(self, a: Attributes) -> tuple[int, str] | None:
+        """`gen_ai.conversation.id`, or the application's `session.id` on the same span."""
+        own = scalar(a.get("session.id"))
+        if own is not None:
+            return SESSION_DELIBERATE, own
+        found = scalar(a.get("gen_ai.conversation.id"))
+        return (SESSION_CONVERSATION, found) if found else None
+
+    def user(self, a: Attributes) -> str | None:
+        """`user.id`, `enduser.id`."""
+        return scalar(a.get("user.id")) or scalar(a.get("enduser.id")) or scalar(a.get("llm.user"))
+
+    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """System instructions and input messages, wherever they were written."""
+        a = step.span.attributes
+        if step.kind in ("embedding", "retriever", "reranker", "tool"):
+            return None
+        messages: tuple[ChatMessage, ...] = ()
+        if "gen_ai.input.messages" in a:
+            messages = read_messages(step.json("gen_ai.input.messages"), "user")
+        if not messages:
+            messages = _flat(a, "gen_ai.prompt.", "user")
+        if not messages:
+            messages = tuple(_input_events(step))
+        system = _system(step.json("gen_ai.system_instructions"))
+        if system and not any(m.role == "system" and m.text == system for m in messages):
+            messages = (ChatMessage("system", system), *messages)
+        return messages or None
+
+    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """Output messages or choices."""
+        a = step.span.attributes
+        if step.kind in ("embedding", "retriever", "reranker", "tool"):
+            return None
+        if "gen_ai.output.messages" in a:
+            found = read_messages(step.json("gen_ai.output.messages"), "assistant")
+            if found:
+                return found
+        return _flat(a, "gen_ai.completion.", "assistant") or tuple(_output_events(step)) or None
+
+    def documents(self, step: Step) -> tuple[Document, ...] | None:
+        """`gen_ai.retrieval.documents`."""
+        if "gen_ai.retrieval.documents" in step.span.attributes:
+            return read_documents(step.json("gen_ai.retrieval.documents"), strings=True)
+        return None
+
+    def query(self, step: Step) -> str | None:
+        """`gen_ai.retrieval.query.text`; for an embedding the single text embedded."""
+        value = step.span.attributes.get("gen_ai.retrieval.query.text")
+        if isinstance(value, str):
+            return value
+        if step.kind == "embedding":
+            messages = read_messages(step.json("gen_ai.input.messages"), "user")
+            return messages[0].text if len(messages) == 1 else None
+        return None
+
+    def tool(self, step: Step) -> Tool | None:
+        """`gen_ai.tool.*` of a tool span."""
+        if step.kind != "tool":
+            return None
+        a = step.span.attributes
+        name = a.get("gen_ai.tool.name")
+        if not isinstance(name, str):
+            name = step.span.name.removeprefix("execute_tool ") or None
+        call_id = a.get("gen_ai.tool.call.id")
+        return Tool(
+            name,
+            a.get("gen_ai.tool.call.arguments"),
+            step.json("gen_ai.tool.call.result"),
+            call_id if isinstance(call_id, str) else None,
+        )
+
+    def input(self, step: Step) -> Any:
+        """The last user message a workflow or agent was given; a dict written as text is parsed."""
+        if step.kind not in ("agent", "chain"):
+            return None
+        messages = self.input_messages(step) or ()
+        text = next((m.text for m in reversed(messages) if m.role == "user" and m.text), None)
+        return structured(text) if text and text[:1] == "{" else text
+
+    def output(self, step: Step) -> Any:
+        """The last assistant text of a workflow or agent."""
+        if step.kind not in ("agent", "chain"):
+            return None
+        messages = self.output_messages(step) or ()
+        return next((m.text for m in reversed(messages) if m.role == "assistant" and m.text), None)
+
+    def variables(self, step: Step) -> Any:
+        """`gen_ai.prompt.variable.<name>`."""
+        prefix = "gen_ai.prompt.variable."
+        a = step.span.attributes
+        found = {key[len(prefix) :]: value for key, value in a.items() if key.startswith(prefix)}
+        return found or None
+
+    def fact(self, step: Step, name: str) -> Any:
+        """Model and prompt name."""
+        a = step.span.attributes
+        if name == "model":
+            return a.get("gen_ai.response.model") or a.get("gen_ai.request.model")
+        if name == "prompt_name":
+            return a.get("gen_ai.prompt.name")
+        if name == "prompt_version":
+            return a.get("gen_ai.prompt.version")
+        return None
+
+
+def _system(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        text, _, _ = read_parts(value)
+        return text or "\n".join(m.text for m in read_messages(value, "system") if m.text)
+    return ""
+
+
+def _flat(a: Attributes, prefix: str, default_role: str) -> tuple[ChatMessage, ...]:
+    """`gen_ai.prompt.N.*` and `gen_ai.completion.N.*`, older OpenLLMetry."""
+    if prefix + "0.role" not in a and prefix + "0.content" not in a and prefix + "1.content" not in a:
+        return ()
+    messages = []
+    for _, group in indexed(a, prefix):
+        role = role_of(group.get("role")) or default_role
+        content = group.get("content")
+        parsed = structured(content) if isinstance(content, str) and content[:2] in ("[{", "[]") else content
+        text, uses, results = read_parts(parsed)
+        if not text and isinstance(content, str) and not uses and not results:
+            text = content
+        for _, call in indexed(group, "tool_calls."):
+            name, call_id = call.get("name"), call.get("id")
+            uses = (
+                *uses,
+                ToolUse(
+                    call_id if isinstance(call_id, str) else None,
+                    name if isinstance(name, str) else None,
+                    text_of(call.get("arguments")),
+                ),
+            )
+        if role == "tool":
+            call_id = group.get("tool_call_id")
+            results = (ToolResult(call_id if isinstance(call_id, str) else None, None, content),)
+            text = ""
+        messages.append(ChatMessage(role, text, uses, results))
+    return tuple(messages)
+
+
+def _events(step: Step) -> Iterator[tuple[str, Any, Attributes]]:
+    for record in step.span.logs:
+        name = record.event_name or record.attributes.get("event.name") or ""
+        yield str(name), record.body, record.attributes
+    for event in step.span.events:
+        yield event.name, None, event.attributes
+
+
+def _input_events(step: Step) -> Iterator[ChatMessage]:
+    for name, body, attributes in _events(step):
+        if name == _DETAILS or "gen_ai.input.messages" in attributes:
+            system = _system(structured(attributes.get("gen_ai.system_instructions")))
+            if system:
+                yield ChatMessage("system", system)
+            yield from read_messages(attributes.get("gen_ai.input.messages"), "user")
+            return
+        if name == "gen_ai.content.prompt":
+            yield from read_messages(attributes.get("gen_ai.prompt"), "user")
+        elif name in _EVENT_ROLES:
+            yield from _event_message(_EVENT_ROLES[name], body, attributes)
+
+
+def _event_message(role: str, body: Any, attributes: Attributes) -> Iterator[ChatMessage]:
+    content = structured(body) if body is not None else dict(attributes)
+    if isinstance(content, str):
+        yield ChatMessage(role, content)
+    elif isinstance(content, dict):
+        inner = content.get("gen_ai.event.content")
+        if isinstance(inner, str):
+            parsed = structured(inner)
+            content = parsed if isinstance(parsed, dict) else {"content": inner}
+        message = read_message({**content, "role": role})
+        if message is not None:
+            yield message
+
+
+def _output_events(step: Step) -> Iterator[ChatMessage]:
+    for name, body, attributes in _events(step):
+        if name == _DETAILS or "gen_ai.output.messages" in attributes:
+            yield from read_messages(attributes.get("gen_ai.output.messages"), "assistant")
+            return
+        if name == "gen_ai.content.completion":
+            yield from read_messages(attributes.get("gen_ai.completion"), "assistant")
+        elif name == "gen_ai.choice":
+            content = structured(body) if body is not None else dict(attributes)
+            if isinstance(content, dict):
+                message = content.get("message")
+                message = structured(message) if isinstance(message, str) else message
+                if isinstance(message, dict):
+                    yield from _event_message("assistant", message, {})
+                else:
+                    yield from _event_message("assistant", content, {})

@@ -1,0 +1,128 @@
+"""Normalise: Langfuse SDK spans (`langfuse.observation.*`, `langfuse.trace.*`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_drift.model import Attributes
+from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.names import (
+    CONTEXT_KEYS,
+    HISTORY_KEYS,
+    QUESTION_KEYS,
+    SESSION_DELIBERATE,
+    SESSION_THREAD,
+    leaves,
+    scalar,
+    session_in,
+)
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
+from otel_drift.normalise.traceloop import call_arguments
+
+_KINDS: dict[str, Kind] = {
+    "generation": "llm",
+    "retriever": "retriever",
+    "reranker": "reranker",
+    "tool": "tool",
+    "embedding": "embedding",
+    "agent": "agent",
+    "chain": "chain",
+    "span": "chain",
+    "event": "other",
+    "evaluator": "chain",
+    "guardrail": "chain",
+}
+
+
+class Langfuse(Reader):
+    """Spans with `langfuse.observation.type` (or other `langfuse.*` keys)."""
+
+    name = "langfuse"
+
+    def kind(self, step: Step) -> Kind:
+        """From the observation type."""
+        declared = step.span.attributes.get("langfuse.observation.type")
+        return _KINDS.get(declared.lower(), "chain") if isinstance(declared, str) else "chain"
+
+    def session(self, a: Attributes) -> tuple[int, str] | None:
+        """`session.id`, else a thread id in the trace metadata."""
+        own = (
+            scalar(a.get("session.id"))
+            or scalar(a.get("langfuse.session.id"))
+            or scalar(a.get("langfuse.trace.session_id"))
+        )
+        if own is not None:
+            return SESSION_DELIBERATE, own
+        found = session_in(a, "langfuse.trace.metadata.") or session_in(a, "langfuse.observation.metadata.")
+        return (SESSION_THREAD, found) if found else None
+
+    def user(self, a: Attributes) -> str | None:
+        """`user.id`."""
+        return scalar(a.get("user.id")) or scalar(a.get("langfuse.user.id"))
+
+    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """Messages of a generation: a list, or a mapping with tools and messages."""
+        if step.kind != "llm":
+            return None
+        return read_messages(step.json("langfuse.observation.input"), "user") or None
+
+    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """The generation's answer."""
+        if step.kind != "llm":
+            return None
+        return read_messages(step.json("langfuse.observation.output"), "assistant") or None
+
+    def documents(self, step: Step) -> tuple[Document, ...] | None:
+        """Whatever a retriever observation returned."""
+        if step.kind in ("retriever", "reranker") and "langfuse.observation.output" in step.span.attributes:
+            return read_documents(step.json("langfuse.observation.output"), strings=True)
+        return None
+
+    def query(self, step: Step) -> str | None:
+        """What a retriever or embedding observation was called with."""
+        if step.kind in ("retriever", "reranker"):
+            return next(iter(leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+        if step.kind == "embedding":
+            found = leaves(self.input(step), QUESTION_KEYS, frozenset())
+            return found[0] if len(found) == 1 else None
+        return None
+
+    def tool(self, step: Step) -> Tool | None:
+        """A tool observation."""
+        if step.kind != "tool":
+            return None
+        return Tool(step.span.name, self.input(step), step.json("langfuse.observation.output"))
+
+    def input(self, step: Step) -> Any:
+        """The observation input; call arguments are unwrapped."""
+        value = step.json("langfuse.observation.input")
+        if isinstance(value, dict) and "args" in value and "kwargs" in value:
+            return call_arguments(value)
+        if value is None and step.span.parent_id is None:
+            return step.json("langfuse.trace.input")
+        return value
+
+    def output(self, step: Step) -> Any:
+        """The observation output."""
+        value = step.json("langfuse.observation.output")
+        if value is None and step.span.parent_id is None:
+            return step.json("langfuse.trace.output")
+        return value
+
+    def fact(self, step: Step, name: str) -> Any:
+        """Model, version, prompt, environment, tags."""
+        a = step.span.attributes
+        if name == "model":
+            return a.get("langfuse.observation.model.name")
+        if name == "app_version":
+            return a.get("langfuse.version") or a.get("langfuse.release")
+        if name == "prompt_name":
+            return a.get("langfuse.observation.prompt.name")
+        if name == "prompt_version":
+            return a.get("langfuse.observation.prompt.version")
+        if name == "environment":
+            return a.get("langfuse.environment")
+        if name == "tags":
+            return a.get("langfuse.trace.tags")
+        return None

@@ -1,0 +1,222 @@
+"""Normalise: chat messages in every shape that frameworks serialise them (OpenAI, LangChain, Vercel, Google, semconv)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from otel_drift.normalise.step import ChatMessage, ToolResult, ToolUse
+from otel_drift.normalise.values import load, structured, text_of
+
+_ROLES = {
+    "human": "user",
+    "humanmessage": "user",
+    "humanmessagechunk": "user",
+    "user": "user",
+    "ai": "assistant",
+    "aimessage": "assistant",
+    "aimessagechunk": "assistant",
+    "assistant": "assistant",
+    "model": "assistant",
+    "chatbot": "assistant",
+    "bot": "assistant",
+    "system": "system",
+    "systemmessage": "system",
+    "developer": "system",
+    "tool": "tool",
+    "toolmessage": "tool",
+    "function": "tool",
+    "functionmessage": "tool",
+}
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", ""})
+_CALL_PARTS = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall"})
+_RESULT_PARTS = frozenset(
+    {"tool_call_response", "tool-result", "tool_result", "function_call_output", "function_response", "tool_response"}
+)
+_LIST_KEYS = ("messages", "input", "contents", "output", "choices", "candidates", "prompt", "prompts", "replies")
+MAX_MESSAGES = 5_000
+
+
+def role_of(name: Any) -> str | None:
+    """The canonical role (user, assistant, system, tool), or None."""
+    return _ROLES.get(name.lower()) if isinstance(name, str) else None
+
+
+def read_messages(value: Any, default_role: str = "user", depth: int = 0) -> tuple[ChatMessage, ...]:
+    """Chat messages found in `value`, whatever its shape; plain text becomes one message of `default_role`."""
+    return tuple(_messages(value, default_role, depth))[:MAX_MESSAGES]
+
+
+def _messages(value: Any, default_role: str, depth: int) -> Iterator[ChatMessage]:
+    if depth > 6 or value is None:
+        return
+    if isinstance(value, str):
+        loaded, _ = load(value)
+        if isinstance(loaded, list | dict):
+            yield from _messages(loaded, default_role, depth + 1)
+        elif isinstance(loaded, str) and loaded.strip():
+            yield ChatMessage(default_role, loaded)
+    elif isinstance(value, list):
+        if value and all(isinstance(item, str) for item in value):
+            yield from (ChatMessage(default_role, item) for item in value if item)
+            return
+        for item in value:
+            yield from _messages(item, default_role, depth + 1)
+    elif isinstance(value, dict):
+        yield from _from_mapping(value, default_role, depth)
+
+
+def _from_mapping(value: dict[str, Any], default_role: str, depth: int) -> Iterator[ChatMessage]:
+    message = read_message(value, default_role)
+    if message is not None:
+        yield message
+        return
+    system = value.get("system") or value.get("instructions") or value.get("system_instruction")
+    if isinstance(system, str) and system:
+        yield ChatMessage("system", system)
+    elif isinstance(system, dict | list):
+        parts = read_parts(system.get("parts") if isinstance(system, dict) else system)
+        if parts[0]:
+            yield ChatMessage("system", parts[0])
+    if "generations" in value:
+        yield from _generations(value["generations"], depth)
+        return
+    for key in _LIST_KEYS:
+        if value.get(key):
+            yield from _messages(value[key], "assistant" if key in ("choices", "replies") else default_role, depth + 1)
+            return
+
+
+def _generations(value: Any, depth: int) -> Iterator[ChatMessage]:
+    """LangChain's ``LLMResult``: a batch of lists of generations, each with a message or only text."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _generations(item, depth)
+    elif isinstance(value, dict):
+        inner = value.get("message")
+        message = read_message(inner, "assistant") if isinstance(inner, dict) else None
+        if message is not None:
+            yield message
+        elif isinstance(value.get("text"), str):
+            yield ChatMessage("assistant", value["text"])
+
+
+def read_message(value: dict[str, Any], default_role: str = "user") -> ChatMessage | None:
+    """One message of any shape, or None where the mapping is no message."""
+    kind = value.get("type")
+    if value.get("lc") and isinstance(value.get("kwargs"), dict):
+        name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else None
+        role = role_of(name) or role_of(value["kwargs"].get("type"))
+        return _build(role, value["kwargs"]) if role else None
+    if isinstance(value.get("data"), dict) and role_of(kind):
+        return _build(role_of(kind) or default_role, value["data"])
+    if kind in _CALL_PARTS:
+        return ChatMessage("assistant", "", uses=(_use(value),))
+    if kind in _RESULT_PARTS:
+        return ChatMessage("tool", "", results=(_result(value),))
+    inner = value.get("message")
+    if isinstance(inner, dict) and ("role" in inner or "content" in inner):
+        return read_message(inner, "assistant")
+    inner = value.get("content")
+    if isinstance(inner, dict) and "parts" in inner:  # Google candidate
+        return read_message(inner, "assistant")
+    role = role_of(value.get("role")) or (role_of(kind) if "content" in value else None)
+    if role is None:
+        if ("role" in value and ("content" in value or "parts" in value)) or (kind == "message" and "content" in value):
+            role = default_role
+        else:
+            return None
+    return _build(role, value)
+
+
+def _build(role: str, value: dict[str, Any]) -> ChatMessage:
+    content = value.get("parts") if value.get("parts") is not None else value.get("content")
+    if content is None:
+        content = value.get("contents") if value.get("contents") is not None else value.get("text")
+    text, uses, results = read_parts(content)
+    calls = value.get("tool_calls") or value.get("toolCalls")
+    if isinstance(calls, str):
+        calls = structured(calls)
+    if isinstance(calls, list):
+        uses = (*uses, *(_use(call) for call in calls if isinstance(call, dict)))
+    call = value.get("function_call")
+    if isinstance(call, dict) and call:
+        uses = (*uses, _use(call))
+    if role == "tool" and not results:
+        artifact = value.get("artifact")
+        call_id = value.get("tool_call_id") or value.get("toolCallId") or value.get("call_id") or value.get("id")
+        name = value.get("name") or value.get("tool_name")
+        body = {"content": content, "artifact": artifact} if artifact else content
+        results = (ToolResult(_id(call_id), name if isinstance(name, str) else None, body),)
+        text = ""
+    return ChatMessage(role, text, uses, results)
+
+
+def read_parts(value: Any) -> tuple[str, tuple[ToolUse, ...], tuple[ToolResult, ...]]:
+    """Text, tool calls and tool results of a message's content (text, or a list of parts)."""
+    if isinstance(value, str):
+        return value, (), ()
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list):
+        return "", (), ()
+    texts: list[str] = []
+    uses: list[ToolUse] = []
+    results: list[ToolResult] = []
+    for part in value:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if not isinstance(part, dict):
+            continue
+        kind = part.get("type") or part.get("kind") or ""
+        if kind in _CALL_PARTS:
+            uses.append(_use(part))
+        elif kind in _RESULT_PARTS:
+            results.append(_result(part))
+        elif isinstance(part.get("function_call"), dict):
+            uses.append(_use(part["function_call"]))
+        elif isinstance(part.get("function_response"), dict):
+            results.append(_result(part["function_response"]))
+        elif isinstance(part.get("functionResponse"), dict):
+            results.append(_result(part["functionResponse"]))
+        elif kind in _TEXT_PARTS or "text" in kind:
+            text = part.get("text") if part.get("text") is not None else part.get("content")
+            if isinstance(text, dict):
+                text = text.get("value")
+            if isinstance(text, str) and text:
+                texts.append(text)
+    return "\n".join(texts), tuple(uses), tuple(results)
+
+
+def _use(value: dict[str, Any]) -> ToolUse:
+    function = value.get("function")
+    source = function if isinstance(function, dict) else value
+    name = source.get("name") or value.get("toolName") or value.get("tool_name")
+    arguments: Any = None
+    for key in ("arguments", "args", "input", "partial_json"):
+        if source.get(key) is not None:
+            arguments = source[key]
+            break
+    call_id = value.get("id") or value.get("toolCallId") or value.get("call_id") or value.get("tool_call_id")
+    if value.get("type") == "function_call" and value.get("call_id"):
+        call_id = value["call_id"]
+    return ToolUse(_id(call_id), name if isinstance(name, str) else None, text_of(arguments))
+
+
+def _result(value: dict[str, Any]) -> ToolResult:
+    name = value.get("name") or value.get("toolName") or value.get("tool_name")
+    call_id = value.get("tool_use_id") or value.get("toolCallId") or value.get("call_id") or value.get("tool_call_id")
+    call_id = call_id or value.get("id")
+    body: Any = None
+    for key in ("response", "result", "output", "content"):
+        if value.get(key) is not None:
+            body = value[key]
+            break
+    if isinstance(body, dict) and body.get("type") in ("json", "text", "content") and "value" in body:
+        body = body["value"]
+    return ToolResult(_id(call_id), name if isinstance(name, str) else None, body)
+
+
+def _id(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

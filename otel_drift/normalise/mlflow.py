@@ -1,0 +1,103 @@
+"""Normalise: MLflow spans (`mlflow.*`), over OTLP or from its own trace JSON: every attribute value is JSON text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_drift.model import Attributes
+from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.names import (
+    CONTEXT_KEYS,
+    HISTORY_KEYS,
+    QUESTION_KEYS,
+    SESSION_NAMESPACED,
+    SESSION_THREAD,
+    leaves,
+    scalar,
+    session_in,
+)
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
+from otel_drift.normalise.values import load
+
+_KINDS: dict[str, Kind] = {
+    "LLM": "llm",
+    "CHAT_MODEL": "llm",
+    "RETRIEVER": "retriever",
+    "RERANKER": "reranker",
+    "TOOL": "tool",
+    "EMBEDDING": "embedding",
+    "AGENT": "agent",
+    "CHAIN": "chain",
+    "PARSER": "chain",
+    "WORKFLOW": "chain",
+    "TASK": "chain",
+    "UNKNOWN": "chain",
+}
+
+
+class Mlflow(Reader):
+    """Spans with `mlflow.spanType`."""
+
+    name = "mlflow"
+
+    def kind(self, step: Step) -> Kind:
+        """From `mlflow.spanType`."""
+        declared = step.span.attributes.get("mlflow.spanType")
+        return _KINDS.get(declared.strip('"').upper(), "chain") if isinstance(declared, str) else "chain"
+
+    def session(self, a: Attributes) -> tuple[int, str] | None:
+        """`mlflow.trace.session` (trace metadata), else a thread id in the inner spans' metadata."""
+        own = scalar(a.get("mlflow.trace.session"))
+        if own is not None:
+            return SESSION_NAMESPACED, own
+        metadata = a.get("metadata")
+        if isinstance(metadata, str) and ("thread_id" in metadata or "session" in metadata):
+            details, _ = load(metadata)
+            found = session_in(details) if isinstance(details, dict) else None
+            return (SESSION_THREAD, found) if found else None
+        return None
+
+    def user(self, a: Attributes) -> str | None:
+        """`mlflow.trace.user`."""
+        return scalar(a.get("mlflow.trace.user"))
+
+    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """Messages in the inputs of a model span."""
+        return (read_messages(self.input(step), "user") or None) if step.kind == "llm" else None
+
+    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """Messages in the outputs of a model span."""
+        return (read_messages(self.output(step), "assistant") or None) if step.kind == "llm" else None
+
+    def documents(self, step: Step) -> tuple[Document, ...] | None:
+        """Outputs of a retriever span."""
+        if step.kind in ("retriever", "reranker") and "mlflow.spanOutputs" in step.span.attributes:
+            return read_documents(self.output(step), strings=True)
+        return None
+
+    def query(self, step: Step) -> str | None:
+        """Inputs of a retriever span."""
+        if step.kind in ("retriever", "embedding"):
+            found = leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)
+            return found[0] if found and (step.kind == "retriever" or len(found) == 1) else None
+        return None
+
+    def tool(self, step: Step) -> Tool | None:
+        """A tool span."""
+        return Tool(step.span.name, self.input(step), self.output(step)) if step.kind == "tool" else None
+
+    def input(self, step: Step) -> Any:
+        """`mlflow.spanInputs`."""
+        return step.json("mlflow.spanInputs")
+
+    def output(self, step: Step) -> Any:
+        """`mlflow.spanOutputs`."""
+        return step.json("mlflow.spanOutputs")
+
+    def fact(self, step: Step, name: str) -> Any:
+        """Model."""
+        if name == "model":
+            value = step.span.attributes.get("mlflow.llm.model")
+            return value.strip('"') if isinstance(value, str) else None
+        return None

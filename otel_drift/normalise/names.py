@@ -1,0 +1,164 @@
+"""Normalise: what attribute and tool names mean, wherever an application may choose them freely."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+SESSION_DELIBERATE, SESSION_NAMESPACED, SESSION_CONVERSATION, SESSION_APP, SESSION_THREAD = 0, 1, 3, 4, 5
+"""Ranks of session ids: an id set on purpose on GenAI spans wins over what a framework or an outer span says."""
+
+_SESSION_NAMES = {
+    "sessionid": 0,
+    "session": 1,
+    "conversationid": 2,
+    "chatsessionid": 3,
+    "chatid": 4,
+    "conversation": 5,
+    "threadid": 6,
+    "langfusesessionid": 0,
+}
+_USER_NAMES = {
+    "userid": 0,
+    "user": 1,
+    "enduserid": 2,
+    "customerid": 3,
+    "tenantid": 4,
+    "accountid": 5,
+    "langfuseuserid": 0,
+}
+_NOT_WORD = re.compile(r"[^a-z0-9]")
+
+QUESTION_KEYS = (
+    "question",
+    "query",
+    "user_message",
+    "user_input",
+    "user_query",
+    "user_prompt",
+    "message",
+    "input",
+    "prompt",
+    "text",
+    "user",
+    "query_str",
+    "human_input",
+    "content",
+    "request",
+    "utterance",
+    "q",
+)
+ANSWER_KEYS = (
+    "answer",
+    "final_answer",
+    "response",
+    "reply",
+    "output",
+    "result",
+    "text",
+    "content",
+    "message",
+    "output_text",
+    "completion",
+    "generation",
+)
+HISTORY_KEYS = frozenset(
+    {"history", "chat_history", "messages", "conversation", "memory", "previous_messages", "conversation_history"}
+)
+CONTEXT_KEYS = frozenset(
+    {
+        "context",
+        "documents",
+        "docs",
+        "passages",
+        "sources",
+        "context_str",
+        "text_chunks",
+        "contexts",
+        "template",
+        "source_nodes",
+        "retrieved_docs",
+        "kwargs",
+        "tags",
+        "metadata",
+        "config",
+        "system",
+        "system_prompt",
+        "instructions",
+    }
+)
+
+
+@lru_cache(maxsize=4096)
+def _rank(name: str) -> tuple[int | None, int | None]:
+    folded = _NOT_WORD.sub("", name.lower())
+    return _SESSION_NAMES.get(folded), _USER_NAMES.get(folded)
+
+
+def scalar(value: Any) -> str | None:
+    """An id as text: non-empty string, or number."""
+    if isinstance(value, str):
+        value = value.strip().strip('"')
+        return value if value and len(value) <= 512 and not value.startswith("[Scrubbed") else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def session_in(values: Mapping[str, Any], prefix: str = "") -> str | None:
+    """The session id among freely named values (``sessionId``, ``chat_session_id``, ``thread_id``, …)."""
+    return _best(values, prefix, 0)
+
+
+def user_in(values: Mapping[str, Any], prefix: str = "") -> str | None:
+    """The user id among freely named values."""
+    return _best(values, prefix, 1)
+
+
+def _best(values: Mapping[str, Any], prefix: str, which: int) -> str | None:
+    best: tuple[int, str] | None = None
+    length = len(prefix)
+    for key, value in values.items():
+        if length and not key.startswith(prefix):
+            continue
+        rank = _rank(key[length:])[which]
+        if rank is not None and (best is None or rank < best[0]):
+            text = scalar(value)
+            if text is not None:
+                best = (rank, text)
+    return best[1] if best else None
+
+
+def indexed(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, dict[str, Any]]]:
+    """Flattened lists put together: ``prefix.N.rest`` keys grouped by N, in numeric order."""
+    groups: dict[int, dict[str, Any]] = {}
+    length = len(prefix)
+    for key, value in attributes.items():
+        if key.startswith(prefix):
+            number, dot, rest = key[length:].partition(".")
+            if dot and number.isdecimal() and len(number) < 7:
+                groups.setdefault(int(number), {})[rest] = value
+    return sorted(groups.items())
+
+
+def leaves(value: Any, preferred: Iterable[str], skipped: frozenset[str], depth: int = 0) -> list[str]:
+    """Texts in nested data, those under `preferred` keys first, nothing under `skipped` keys."""
+    if depth > 6:
+        return []
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if isinstance(value, list):
+        return [text for item in value[:50] for text in leaves(item, preferred, skipped, depth + 1)]
+    if not isinstance(value, dict):
+        return []
+    found: list[str] = []
+    rest = dict(value)
+    for key in preferred:
+        if key in rest:
+            found.extend(leaves(rest.pop(key), preferred, skipped, depth + 1))
+    for key, inner in rest.items():
+        if key not in skipped:
+            found.extend(leaves(inner, preferred, skipped, depth + 1))
+    return found

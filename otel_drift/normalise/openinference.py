@@ -1,0 +1,286 @@
+"""Normalise: OpenInference (LangChain, LlamaIndex, OpenAI, OpenAI Agents, Haystack, DSPy, Google ADK instrumentations).
+
+The span's role is `openinference.span.kind`; lists are flattened into indexed keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_drift.model import Attributes
+from otel_drift.normalise.documents import document_from_flat, read_documents
+from otel_drift.normalise.messages import read_messages, role_of
+from otel_drift.normalise.names import (
+    CONTEXT_KEYS,
+    HISTORY_KEYS,
+    QUESTION_KEYS,
+    SESSION_DELIBERATE,
+    SESSION_THREAD,
+    indexed,
+    leaves,
+    scalar,
+    session_in,
+)
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
+from otel_drift.normalise.values import fold, load, text_of
+
+_KINDS: dict[str, Kind] = {
+    "LLM": "llm",
+    "RETRIEVER": "retriever",
+    "RERANKER": "reranker",
+    "TOOL": "tool",
+    "EMBEDDING": "embedding",
+    "AGENT": "agent",
+    "CHAIN": "chain",
+    "PROMPT": "chain",
+    "GUARDRAIL": "chain",
+    "EVALUATOR": "chain",
+}
+
+
+class OpenInference(Reader):
+    """Spans that carry `openinference.span.kind` or OpenInference's indexed keys."""
+
+    name = "openinference"
+
+    def kind(self, step: Step) -> Kind:
+        """From the span kind attribute; the indexed keys alone do not make an LLM call."""
+        a = step.span.attributes
+        declared = a.get("openinference.span.kind")
+        if isinstance(declared, str):
+            kind = _KINDS.get(declared.upper(), "chain")
+            if kind == "llm" and not _is_call(a):
+                return "chain"
+            return kind
+        return "llm" if "llm.input_messages.0.message.role" in a else "chain"
+
+    def session(self, a: Attributes) -> tuple[int, str] | None:
+        """`session.id`, else a thread id in the metadata."""
+        own = scalar(a.get("session.id"))
+        if own is not None:
+            return SESSION_DELIBERATE, own
+        metadata = a.get("metadata")
+        if isinstance(metadata, str) and (
+            "session" in metadata or "thread_id" in metadata or "conversation" in metadata
+        ):
+            details, _ = load(metadata)
+            if isinstance(details, dict):
+                found = session_in(details)
+                return (SESSION_THREAD, found) if found else None
+        return None
+
+    def user(self, a: Attributes) -> str | None:
+        """`user.id`."""
+        return scalar(a.get("user.id"))
+
+    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """`llm.input_messages.N.message.*`; else `llm.prompts`, else what `input.value` holds."""
+        a = step.span.attributes
+        found = _messages(a, "llm.input_messages.", "user")
+        if found:
+            return found
+        if step.kind != "llm":
+            return None
+        prompts = a.get("llm.prompts")
+        if isinstance(prompts, list | tuple):
+            return tuple(ChatMessage("user", p) for p in prompts if isinstance(p, str))
+        flat = indexed(a, "llm.prompts.")
+        if flat:
+            texts = [next((v for v in group.values() if isinstance(v, str)), "") for _, group in flat]
+            return tuple(ChatMessage("user", text) for text in texts if text)
+        return read_messages(self.input(step), "user") or None
+
+    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """`llm.output_messages.N.message.*`; else what `output.value` holds."""
+        found = _messages(step.span.attributes, "llm.output_messages.", "assistant")
+        if found:
+            return found
+        if step.kind != "llm":
+            return None
+        value = self.output(step)
+        if isinstance(value, str):
+            return (ChatMessage("assistant", value.removeprefix("assistant: ")),) if value.strip() else None
+        return read_messages(value, "assistant") or None
+
+    def documents(self, step: Step) -> tuple[Document, ...] | None:
+        """Indexed documents, completed from `output.value` (LangChain's ids are only there)."""
+        a = step.span.attributes
+        if step.kind == "reranker":
+            found = _documents(a, "reranker.output_documents.")
+            return found if found else read_documents(self.output(step), strings=True)
+        if step.kind == "retriever":
+            found = _documents(a, "retrieval.documents.")
+            if not found:
+                return read_documents(self.output(step), strings=True)
+            if all(d.id for d in found):
+                return found
+            return _completed(found, read_documents(self.output(step)) or ())
+        return None
+
+    def candidates(self, step: Step) -> tuple[Document, ...] | None:
+        """What a reranker was given."""
+        return _documents(step.span.attributes, "reranker.input_documents.") or None
+
+    def query(self, step: Step) -> str | None:
+        """The query of a retriever, reranker or embedding."""
+        a = step.span.attributes
+        if step.kind == "reranker":
+            value = a.get("reranker.query")
+            return value if isinstance(value, str) else None
+        if step.kind == "embedding":
+            value = a.get("embedding.embeddings.0.embedding.text")
+            if isinstance(value, str) and "embedding.embeddings.1.embedding.text" not in a:
+                return value
+        if step.kind in ("retriever", "embedding"):
+            value = self.input(step)
+            if isinstance(value, str):
+                return value
+            return next(iter(leaves(value, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+        return None
+
+    def tool(self, step: Step) -> Tool | None:
+        """`tool.name`, input and output of a TOOL span."""
+        if step.kind != "tool":
+            return None
+        a = step.span.attributes
+        name = a.get("tool.name") or a.get("tool_call.function.name")
+        arguments = a.get("tool_call.function.arguments") or a.get("input.value") or a.get("tool.parameters")
+        return Tool(name if isinstance(name, str) else step.span.name, arguments, self.output(step))
+
+    def input(self, step: Step) -> Any:
+        """`input.value`: parsed where it is JSON."""
+        return _value(step, "input.value")
+
+    def output(self, step: Step) -> Any:
+        """`output.value`: parsed where it is JSON."""
+        return _value(step, "output.value")
+
+    def variables(self, step: Step) -> Any:
+        """`llm.prompt_template.variables`."""
+        return step.json("llm.prompt_template.variables")
+
+    def fact(self, step: Step, name: str) -> Any:
+        """Model, prompt name and version, tags."""
+        a = step.span.attributes
+        if name == "model":
+            return a.get("llm.model_name")
+        if name == "prompt_name":
+            return a.get("llm.prompt_template.name") or a.get("prompt.id")
+        if name == "prompt_version":
+            return a.get("llm.prompt_template.version")
+        if name == "tags":
+            return a.get("tag.tags")
+        if name == "project":
+            return step.span.resource.get("openinference.project.name")
+        return None
+
+
+def _is_call(a: Attributes) -> bool:
+    """Whether an LLM span is a model call: some frameworks mark their own methods as LLM."""
+    return (
+        "llm.model_name" in a
+        or "llm.invocation_parameters" in a
+        or "llm.input_messages.0.message.role" in a
+        or "llm.output_messages.0.message.role" in a
+        or "llm.prompts" in a
+        or "llm.token_count.total" in a
+        or "llm.provider" in a
+        or ("llm.system" in a)
+    )
+
+
+def _value(step: Step, key: str) -> Any:
+    value = step.span.attributes.get(key)
+    if not isinstance(value, str):
+        return value
+    kind = step.span.attributes.get(key[: key.index(".")] + ".mime_type")
+    if kind == "application/json" or value[:1] in ("[", "{"):
+        return step.json(key)
+    return value
+
+
+def _messages(a: Attributes, prefix: str, default_role: str) -> tuple[ChatMessage, ...] | None:
+    if prefix + "0.message.role" not in a and prefix + "0.message.content" not in a:
+        groups = indexed(a, prefix)
+        if not groups:
+            return None
+    else:
+        groups = indexed(a, prefix)
+    return tuple(_message(group, default_role) for _, group in groups)
+
+
+def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
+    role = role_of(group.get("message.role")) or default_role
+    content = group.get("message.content")
+    text = content if isinstance(content, str) else ""
+    uses: list[ToolUse] = []
+    results: list[ToolResult] = []
+    if any(key.startswith("message.contents.") for key in group):
+        parts = []
+        for _, part in indexed(group, "message.contents."):
+            piece = part.get("message_content.text")
+            if isinstance(piece, str) and part.get("message_content.type") not in ("reasoning", "thinking"):
+                parts.append(piece)
+            elif part.get("message_content.type") in ("tool_use", "tool_call"):
+                uses.append(_use(part, "message_content."))
+        text = text or "\n".join(parts)
+    if any(key.startswith("message.tool_calls.") for key in group):
+        uses.extend(_use(call, "tool_call.") for _, call in indexed(group, "message.tool_calls."))
+    name = group.get("message.function_call_name")
+    if isinstance(name, str) and name:
+        uses.append(ToolUse(None, name, text_of(group.get("message.function_call_arguments_json"))))
+    if role == "tool":
+        call_id = group.get("message.tool_call_id")
+        tool_name = group.get("message.name")
+        results.append(
+            ToolResult(
+                call_id if isinstance(call_id, str) else None, tool_name if isinstance(tool_name, str) else None, text
+            )
+        )
+        text = ""
+    return ChatMessage(role, text, tuple(uses), tuple(results))
+
+
+def _use(call: dict[str, Any], prefix: str) -> ToolUse:
+    name = call.get(prefix + "function.name") or call.get(prefix + "name")
+    arguments = call.get(prefix + "function.arguments") or call.get(prefix + "arguments")
+    call_id = call.get(prefix + "id")
+    return ToolUse(
+        call_id if isinstance(call_id, str) else None, name if isinstance(name, str) else None, text_of(arguments)
+    )
+
+
+def _documents(a: Attributes, prefix: str) -> tuple[Document, ...]:
+    return tuple(
+        document_from_flat(
+            group.get("document.id"),
+            group.get("document.content"),
+            group.get("document.score"),
+            group.get("document.metadata"),
+        )
+        for _, group in indexed(a, prefix)
+    )
+
+
+def _completed(found: tuple[Document, ...], whole: tuple[Document, ...]) -> tuple[Document, ...]:
+    """Give `found` the ids that the serialised documents hold, by text, else by place."""
+    by_text = {fold(d.text): d for d in whole if d.text}
+    same_length = len(found) == len(whole)
+    completed = []
+    for index, item in enumerate(found):
+        other = by_text.get(fold(item.text)) if item.text else None
+        if other is None and same_length and not whole[index].text:
+            other = whole[index]
+        if other is not None and other.id:
+            item = Document(
+                other.id,
+                item.text,
+                item.score if item.score is not None else other.score,
+                item.title or other.title,
+                item.source or other.source,
+                item.author or other.author,
+                item.date or other.date,
+                item.document_type or other.document_type,
+            )
+        completed.append(item)
+    return tuple(completed)

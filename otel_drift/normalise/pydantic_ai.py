@@ -1,0 +1,85 @@
+"""Normalise: what Pydantic AI adds to the GenAI conventions (`pydantic_ai.*`, `final_result`, older `events`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_drift.model import Attributes
+from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.names import scalar
+from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool
+
+
+class PydanticAI(Reader):
+    """Agent runs, and model calls of versions that wrote their messages into `events` or `all_messages_events`."""
+
+    name = "pydantic_ai"
+
+    def kind(self, step: Step) -> Kind:
+        """A span with a final result or all messages is an agent run; older tool spans have `tool_response`."""
+        a = step.span.attributes
+        if "pydantic_ai.all_messages" in a or "final_result" in a or "all_messages_events" in a:
+            return "agent"
+        if "tool_response" in a or "tool_arguments" in a:
+            return "tool"
+        return "other"
+
+    def user(self, a: Attributes) -> str | None:
+        """`user.id`."""
+        return scalar(a.get("user.id"))
+
+    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """All messages of the run without its answer; for an older model call its `events`."""
+        a = step.span.attributes
+        if "pydantic_ai.all_messages" in a:
+            return self._run(step)[0] or None
+        if step.kind == "llm" and "events" in a:
+            events = step.json("events")
+            given = (
+                [e for e in events if isinstance(e, dict) and e.get("event.name") != "gen_ai.choice"]
+                if isinstance(events, list)
+                else []
+            )
+            return read_messages(given, "user") or None
+        return None
+
+    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """The choice among the older `events`."""
+        if step.kind == "llm" and "events" in step.span.attributes:
+            events = step.json("events")
+            if isinstance(events, list):
+                chosen = [e for e in events if isinstance(e, dict) and e.get("event.name") == "gen_ai.choice"]
+                return read_messages(chosen, "assistant") or None
+        return None
+
+    def tool(self, step: Step) -> Tool | None:
+        """Older tool spans."""
+        if step.kind != "tool":
+            return None
+        a = step.span.attributes
+        if "tool_response" not in a and "tool_arguments" not in a:
+            return None
+        return Tool(scalar(a.get("gen_ai.tool.name")), a.get("tool_arguments"), step.json("tool_response"))
+
+    def input(self, step: Step) -> Any:
+        """The user text of this run."""
+        if "pydantic_ai.all_messages" not in step.span.attributes:
+            return None
+        given, _ = self._run(step)
+        return next((m.text for m in reversed(given) if m.role == "user" and m.text), None)
+
+    def output(self, step: Step) -> Any:
+        """`final_result`."""
+        value = step.span.attributes.get("final_result")
+        if isinstance(value, str) and value.startswith("[Scrubbed"):
+            return None
+        return value if not isinstance(value, str) or value[:1] not in ("{", "[") else step.json("final_result")
+
+    def fact(self, step: Step, name: str) -> Any:
+        """Model."""
+        return step.span.attributes.get("model_name") if name == "model" else None
+
+    def _run(self, step: Step) -> tuple[tuple[ChatMessage, ...], tuple[ChatMessage, ...]]:
+        messages = read_messages(step.json("pydantic_ai.all_messages"), "user")
+        last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text), default=-1)
+        return messages[: last + 1], messages[last + 1 :]

@@ -1,0 +1,294 @@
+"""Normalise: the `Step` every convention is read into; sessions are built from steps and know no attribute name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from otel_drift.model import Attributes, Span
+from otel_drift.normalise.values import load, structured
+
+Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool call the model asked for; `arguments` as text (usually JSON)."""
+
+    id: str | None
+    name: str | None
+    arguments: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool call returned, as a message carried it: text or structured data."""
+
+    id: str | None
+    name: str | None
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message; `role` is user, assistant, system or tool."""
+
+    role: str
+    text: str
+    uses: tuple[ToolUse, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A retrieved document. `text` is None where only the id is known."""
+
+    id: str | None
+    text: str | None
+    score: float | None = None
+    title: str | None = None
+    source: str | None = None
+    author: str | None = None
+    date: str | None = None
+    document_type: str | None = None
+
+    def with_score(self, score: float | None) -> Document:
+        """The same document with another score."""
+        return replace(self, score=score)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool run: name, arguments and result as they were written (None: not captured)."""
+
+    name: str | None
+    arguments: Any = None
+    result: Any = None
+    call_id: str | None = None
+
+
+class Reader:
+    """How one convention is read. Every method says what the span holds, or None where it holds nothing of it."""
+
+    name = ""
+    raw = False
+    """Whether the convention keeps the provider's raw request: the last choice where a call was read twice."""
+
+    def kind(self, step: Step) -> Kind:
+        """The role of the span."""
+        return "other"
+
+    def session(self, a: Attributes) -> tuple[int, str] | None:
+        """Session id with its rank: a lower rank is a more deliberate setting."""
+        return None
+
+    def user(self, a: Attributes) -> str | None:
+        """User or tenant id."""
+        return None
+
+    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """Messages the model (or agent) was given."""
+        return None
+
+    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
+        """Messages the model answered."""
+        return None
+
+    def documents(self, step: Step) -> tuple[Document, ...] | None:
+        """Documents a retriever, reranker or tool returned; None = not captured, () = none found."""
+        return None
+
+    def candidates(self, step: Step) -> tuple[Document, ...] | None:
+        """Documents a reranker was given."""
+        return None
+
+    def query(self, step: Step) -> str | None:
+        """What was searched for or embedded."""
+        return None
+
+    def tool(self, step: Step) -> Tool | None:
+        """The tool run."""
+        return None
+
+    def input(self, step: Step) -> Any:
+        """What a wrapper was called with: text, or parsed data."""
+        return None
+
+    def output(self, step: Step) -> Any:
+        """What a wrapper returned: text, or parsed data."""
+        return None
+
+    def variables(self, step: Step) -> Any:
+        """Prompt template variables by name."""
+        return None
+
+    def fact(self, step: Step, name: str) -> Any:
+        """A single fact: model, app_version, prompt_name, prompt_version, environment, project, tags, feedback."""
+        return None
+
+
+class Step:
+    """One span, read. Cheap facts are read at once, content only when asked for, each value parsed once."""
+
+    __dict__: dict[str, Any]
+
+    def __init__(self, span: Span, readers: Sequence[Reader]) -> None:
+        self.span = span
+        self.readers = readers
+        self.truncated = False
+        self.cut_length = 0
+        self._parsed: dict[str, Any] = {}
+        self.kind: Kind = "other"
+        for reader in readers:
+            kind = reader.kind(self)
+            if kind != "other" and (self.kind == "other" or _SPECIFIC[kind] > _SPECIFIC[self.kind]):
+                self.kind = kind
+        self.session: tuple[int, str] | None = None
+        self.user_id: str | None = None
+        a = span.attributes
+        for reader in readers:
+            found = reader.session(a)
+            if found is not None and (self.session is None or found[0] < self.session[0]):
+                self.session = found
+            if self.user_id is None:
+                self.user_id = reader.user(a)
+        for record in span.logs:
+            self._read_ids(record.attributes)
+
+    def _read_ids(self, attributes: Attributes) -> None:
+        """Ids that only the log records of a span hold."""
+        for reader in self.readers:
+            if self.session is None:
+                self.session = reader.session(attributes)
+            if self.user_id is None:
+                self.user_id = reader.user(attributes)
+
+    def json(self, key: str) -> Any:
+        """The attribute `key`, parsed where it is JSON text (or a Python repr); the same object every time."""
+        value = self.span.attributes.get(key)
+        if not isinstance(value, str):
+            return value
+        if key in self._parsed:
+            return self._parsed[key]
+        parsed = self.parse(value)
+        self._parsed[key] = parsed
+        return parsed
+
+    def parse(self, value: str) -> Any:
+        """`value` parsed where it is JSON; notes whether it was cut."""
+        parsed, cut = load(value)
+        if cut:
+            self.truncated = True
+            self.cut_length = max(self.cut_length, len(value))
+        elif parsed is value and value[:1] in ("[", "{"):
+            return structured(value)
+        return parsed
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether only a provider's raw request is known."""
+        return all(reader.raw or reader.name == "app" for reader in self.readers)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the span ended in an error."""
+        return self.span.status == "error" or "error.type" in self.span.attributes
+
+    @cached_property
+    def input_messages(self) -> tuple[ChatMessage, ...] | None:
+        """Messages given."""
+        return self._first("input_messages")
+
+    @cached_property
+    def output_messages(self) -> tuple[ChatMessage, ...] | None:
+        """Messages answered."""
+        return self._first("output_messages")
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...] | None:
+        """Documents returned: the reading that has texts is preferred."""
+        best: tuple[Document, ...] | None = None
+        for reader in self.readers:
+            found = reader.documents(self)
+            if found is None:
+                continue
+            if any(d.text for d in found):
+                return found
+            if best is None:
+                best = found
+        return best
+
+    @cached_property
+    def candidates(self) -> tuple[Document, ...] | None:
+        """Documents a reranker was given."""
+        return self._first("candidates")
+
+    @cached_property
+    def query(self) -> str | None:
+        """What was searched for."""
+        found = self._first("query")
+        return found if isinstance(found, str) and found.strip() else None
+
+    @cached_property
+    def tool(self) -> Tool | None:
+        """The tool run."""
+        best: Tool | None = None
+        for reader in self.readers:
+            found = reader.tool(self)
+            if found is None:
+                continue
+            if best is None:
+                best = found
+            else:
+                best = Tool(
+                    best.name or found.name,
+                    best.arguments if best.arguments is not None else found.arguments,
+                    best.result if best.result is not None else found.result,
+                    best.call_id or found.call_id,
+                )
+        return best
+
+    @cached_property
+    def input(self) -> Any:
+        """What a wrapper was called with."""
+        return self._first("input")
+
+    @cached_property
+    def output(self) -> Any:
+        """What a wrapper returned."""
+        return self._first("output")
+
+    @cached_property
+    def variables(self) -> Any:
+        """Prompt template variables."""
+        return self._first("variables")
+
+    def fact(self, name: str) -> Any:
+        """A single fact such as ``model``; see `Reader.fact`."""
+        for reader in self.readers:
+            value = reader.fact(self, name)
+            if value is not None and value != "":
+                return value
+        return None
+
+    def _first(self, what: str) -> Any:
+        for reader in self.readers:
+            value = getattr(reader, what)(self)
+            if value is not None and value != () and value != "":
+                return value
+        return None
+
+
+_SPECIFIC: dict[str, int] = {
+    "other": 0,
+    "chain": 1,
+    "agent": 2,
+    "tool": 3,
+    "embedding": 4,
+    "retriever": 4,
+    "index": 5,
+    "reranker": 5,
+    "llm": 4,
+}

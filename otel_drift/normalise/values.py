@@ -1,0 +1,153 @@
+"""Normalise: lenient reading of attribute values (JSON text, Python reprs, cut strings, any type)."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any
+
+import orjson
+
+MAX_REPR = 1_000_000
+"""Longest Python repr (characters) that is parsed; `ast.literal_eval` needs memory many times that."""
+MAX_REPAIR = 2_000_000
+MAX_DEPTH = 60
+
+
+def load(text: str) -> tuple[Any, bool]:
+    """Parse `text` as JSON where it looks like JSON.
+
+    Returns:
+        The value (or `text` itself where it is no JSON) and whether the text was cut in the middle of a JSON value;
+        then the value is what could be saved of it.
+    """
+    start = text[:1] if text[:1] in '[{"' else text[:64].lstrip()[:1]
+    if start not in ("[", "{", '"'):
+        return text, False
+    try:
+        return orjson.loads(text), False
+    except orjson.JSONDecodeError:
+        pass
+    if len(text) <= MAX_REPAIR:
+        try:
+            return json.loads(text), False  # NaN and Infinity, which some exporters write
+        except (ValueError, RecursionError):
+            pass
+        saved = repair(text)
+        if saved is not None:
+            return saved, True
+    return text, False
+
+
+def repair(text: str) -> Any:
+    """What is left of a JSON array or object whose end was cut off; None where it does not look like one."""
+    body = text.strip()
+    if body[:1] not in ("[", "{") or not _plausible(body):
+        return None
+    stack: list[str] = []
+    cut, closers = 0, ""
+    in_string = escaped = False
+    for index, char in enumerate(body):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+            continue
+        if char == '"':
+            in_string = True
+        elif char in "[{":
+            stack.append("]" if char == "[" else "}")
+            cut, closers = index + 1, "".join(reversed(stack))
+        elif char in "]}":
+            if not stack or stack.pop() != char:
+                return None
+            if not stack:
+                return None  # complete: broken for another reason
+            cut, closers = index + 1, "".join(reversed(stack))
+        elif char == ",":
+            cut, closers = index, "".join(reversed(stack))
+        if len(stack) > MAX_DEPTH:
+            return None
+    if not stack:
+        return None
+    try:
+        return orjson.loads(body[:cut] + closers)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _plausible(body: str) -> bool:
+    """Whether the text begins as JSON does (prose in brackets such as ``[1] …`` does not)."""
+    follow = body[1:40].lstrip()[:1]
+    return follow in ('"', "") if body[0] == "{" else follow in ('"', "{", "[", "")
+
+
+def literal(text: str) -> Any:
+    """Evaluate a Python repr of plain data safely; None where it is none."""
+    if len(text) > MAX_REPR or text[:1] not in "[{('\"":
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def structured(value: Any) -> Any:
+    """The value behind `value`: parsed where it is JSON text, else a Python repr of plain data, else as it is."""
+    if not isinstance(value, str):
+        return value
+    loaded, _ = load(value)
+    if loaded is value and value[:1] in ("[", "{"):
+        evaluated = literal(value)
+        return value if evaluated is None else evaluated
+    return loaded
+
+
+def text_of(value: Any) -> str | None:
+    """`value` as text: strings as they are, numbers and booleans spelled, containers as JSON; None for nothing."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return str(value)
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except (orjson.JSONEncodeError, UnicodeEncodeError):
+        return str(value)
+
+
+def first_text(mapping: Any, *keys: str) -> str | None:
+    """The first non-empty string or number under one of `keys`."""
+    for key in keys:
+        value = mapping.get(key)
+        if isinstance(value, str):
+            if value:
+                return value
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+    return None
+
+
+def number(value: Any) -> float | None:
+    """A finite float, or None."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        result = float(value)
+    except OverflowError:
+        return None
+    return result if result == result and abs(result) != float("inf") else None
+
+
+def fold(text: str) -> str:
+    """White space folded to single spaces: how texts are compared."""
+    return " ".join(text.split())

@@ -1,0 +1,281 @@
+"""Sessions: units of one session put in order and merged into turns."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from otel_drift.normalise.values import fold
+from otel_drift.sessions.tree import Node, answer_text, last_user, order
+from otel_drift.sessions.unit import Unit, _variants
+
+SKEW = 5 * 60 * 10**9
+"""How far (nanoseconds) a clock may be off before time is trusted more than the resent history."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A turn to be: the unit that counts, and other answers to the same message."""
+
+    unit: Unit
+    alternatives: list[Unit] = field(default_factory=list)
+
+
+def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
+    """Turns of one session in order."""
+    ordered = sorted(units, key=_order)
+    ordered = _without_duplicates(ordered)
+    ordered = _joined(ordered)
+    ordered = _without_failures(ordered, int(retry_seconds * 1e9))
+    ordered = _by_history(ordered)
+    _choose_answers(ordered)
+    return _alternatives(ordered)
+
+
+def is_part(unit: Unit) -> bool:
+    """Whether the unit is no turn by itself: no model call, or only calls that asked for tools."""
+    if unit.answered or unit.failed:
+        return False
+    if not unit.calls:
+        return not (unit.wrapped and unit.user)
+    return all(any(m.uses for m in c.output_messages or ()) for c in unit.calls)
+
+
+def relevant(nodes: Sequence[Node]) -> bool:
+    """Whether nodes say anything about a conversation (index building, health checks and the like do not)."""
+    kinds = {n.step.kind for n in nodes}
+    if any(n.call for n in nodes) or kinds & {"retriever", "reranker", "tool", "agent"}:
+        return True
+    if "embedding" in kinds:
+        return any(n.step.kind == "embedding" and n.step.query for n in nodes)
+    return any(n.step.kind == "chain" and n.step.input is not None and n.step.output is not None for n in nodes)
+
+
+def _order(unit: Unit) -> tuple[object, ...]:
+    return (
+        order(unit.root.span)
+        if unit.root.span.start == unit.start
+        else (unit.start, -unit.end, unit.traces[0], unit.root.span.span_id)
+    )
+
+
+def _richness(unit: Unit) -> tuple[int, int, int, int, int]:
+    return (
+        unit.root.session is not None and unit.root.session[0] <= 1,
+        sum(1 for n in unit.nodes if n.step.documents and any(d.text and d.id for d in n.step.documents)),
+        int(unit.wrapped),
+        int(unit.has_sources),
+        len(unit.nodes),
+    )
+
+
+def _without_duplicates(units: list[Unit]) -> list[Unit]:
+    """Units that overlapping instrumentations recorded twice (in two traces) become one."""
+    kept: list[Unit] = []
+    for unit in units:
+        twin = next((other for other in kept if other.end > unit.start and _is_twin(other, unit)), None)
+        if twin is None:
+            kept.append(unit)
+        elif _richness(unit) > _richness(twin) and unit.answered:
+            unit.absorb(twin)
+            kept[kept.index(twin)] = unit
+        else:
+            twin.absorb(unit)
+    return kept
+
+
+def _is_twin(one: Unit, other: Unit) -> bool:
+    if one.traces[0] == other.traces[0]:
+        return False
+    if one.answer and other.answer:
+        if fold(one.answer) == fold(other.answer):
+            first, second = fold(one.user or ""), fold(other.user or "")
+            return not first or not second or first in second or second in first
+    return _call_known(one, other) or _call_known(other, one)
+
+
+def _call_known(whole: Unit, part: Unit) -> bool:
+    """Whether every model call of `part` is one that `whole` recorded too, at the same time."""
+    if not part.calls or part.wrapped or not whole.calls:
+        return False
+    for call in part.calls:
+        said, uses = answer_text(call), _use_ids(call)
+        if not any(
+            c.span.start <= call.span.end
+            and call.span.start <= c.span.end
+            and (
+                (said is not None and answer_text(c) is not None and fold(said) == fold(answer_text(c) or ""))
+                or (uses and uses == _use_ids(c))
+            )
+            for c in whole.calls
+        ):
+            return False
+    return True
+
+
+def _use_ids(step: object) -> frozenset[str]:
+    messages = getattr(step, "output_messages", None) or ()
+    return frozenset(u.id or f"{u.name}{u.arguments}" for m in messages for u in m.uses)
+
+
+def _joined(units: list[Unit]) -> list[Unit]:
+    """Parts of a turn that are traces of their own (retrieval, rewriting, tool calls) go to the turn they serve."""
+    turns: list[Unit] = []
+    waiting: list[Unit] = []
+    for index, unit in enumerate(units):
+        home = (
+            next((t for t in reversed(turns) if t.start <= unit.start and unit.end <= t.end), None)
+            if is_part(unit)
+            else None
+        )
+        if home is not None:
+            home.absorb(unit)
+        elif is_part(unit) or _is_rewrite(unit, units, index):
+            waiting.append(unit)
+        else:
+            for part in waiting:
+                unit.absorb(part)
+            waiting = []
+            turns.append(unit)
+    if turns:
+        return turns  # what no answer followed is no turn
+    return [u for u in waiting if any(n.step.kind in ("retriever", "tool", "llm", "agent") for n in u.nodes)]
+
+
+def _is_rewrite(unit: Unit, units: Sequence[Unit], index: int) -> bool:
+    """Whether a lone model call only prepared the next: its answer was searched for, or the same question follows."""
+    if unit.wrapped or len(unit.calls) != 1 or not unit.answer:
+        return False
+    said = fold(unit.answer)
+    for other in units[index + 1 :]:
+        if other.start - unit.end > SKEW:
+            return False
+        for query in other.queries:
+            if query == said or (len(query) > 8 and query in said):
+                return True
+        if other.answered:
+            asked, then = (
+                fold(last_user(unit.calls[0]) or ""),
+                fold(last_user(other.calls[0]) or "" if other.calls else ""),
+            )
+            known = {answer for _, answer in other.history}
+            if asked and then and said not in known and (asked == then or (then in asked and asked != then)):
+                return _instructions(unit) != _instructions(other)
+            return False
+    return False
+
+
+def _instructions(unit: Unit) -> str:
+    return fold(next((m.text for m in unit.calls[0].input_messages or () if m.role == "system"), ""))[:60]
+
+
+def _without_failures(units: list[Unit], retry: int) -> list[Unit]:
+    """A failed try that was repeated with the same message is no turn; nor is a failure that shows nothing."""
+    kept: list[Unit] = []
+    for index, unit in enumerate(units):
+        if unit.failed:
+            asked = fold(unit.user or "")
+            if not asked:
+                continue
+            later = units[index + 1 :]
+            again = next((u for u in later if fold(u.user or "") == asked and u.start - unit.end <= retry), None)
+            if again is not None and all(u.failed or u is again for u in later[: later.index(again) + 1]):
+                continue
+        kept.append(unit)
+    return kept
+
+
+def _by_history(units: list[Unit]) -> list[Unit]:
+    """Time order, but a turn whose history holds another's answer comes after it (clocks of two hosts differ)."""
+    follows: dict[int, set[int]] = {}
+    for index, unit in enumerate(units):
+        if not unit.history:
+            continue
+        last = unit.history[-1]
+        for other in range(index + 1, len(units)):
+            if units[other].start - unit.start > SKEW:
+                break
+            if any(last in pairs for pairs in units[other].pairs_after):
+                follows.setdefault(index, set()).add(other)
+    if not follows:
+        return units
+    waits = {i: set(follows.get(i, ())) for i in range(len(units))}
+    heap = [i for i, w in waits.items() if not w]
+    heapq.heapify(heap)
+    done: list[int] = []
+    placed: set[int] = set()
+    while len(done) < len(units):
+        if not heap:  # contradictory: time decides
+            heapq.heappush(heap, min(i for i in range(len(units)) if i not in placed))
+        current = heapq.heappop(heap)
+        if current in placed:
+            continue
+        placed.add(current)
+        done.append(current)
+        for i, w in waits.items():
+            if current in w:
+                w.discard(current)
+                if not w and i not in placed:
+                    heapq.heappush(heap, i)
+    return [units[i] for i in done]
+
+
+def _choose_answers(units: Sequence[Unit]) -> None:
+    """Where a unit has several texts, the one that the next turn's history holds is the answer."""
+    for unit, following in zip(units, units[1:], strict=False):
+        if len(unit.finals) > 1 and following.history:
+            said = following.history[-1][1]
+            if (
+                said
+                and said != fold(unit.answer or "")
+                and any(said in _variants(answer_text(c) or "") for c in unit.finals)
+            ):
+                unit.chosen = said
+                for name in ("answer_pair", "call", "given", "last_index", "last_message", "user", "history"):
+                    unit.__dict__.pop(name, None)
+
+
+def _alternatives(units: Sequence[Unit]) -> list[Draft]:
+    """Regenerated, edited and branched answers to one message become alternatives of one turn."""
+    drafts: list[Draft] = []
+    resent = any(u.history for u in units)
+    later_pairs = [set(u.history) for u in units]
+    for index, unit in enumerate(units):
+        draft = None
+        if resent and unit.answered:
+            for candidate in reversed(drafts):
+                if _branches(candidate.unit, unit):
+                    draft = candidate
+                    break
+        if draft is None:
+            drafts.append(Draft(unit))
+            continue
+        after = later_pairs[index + 1 :]
+        old_counts = any(pairs_in(draft.unit, pairs) for pairs in after)
+        new_counts = any(pairs_in(unit, pairs) for pairs in after)
+        same_message = fold(draft.unit.user or "") == fold(unit.user or "")
+        if not same_message and not old_counts and not new_counts:
+            drafts.append(Draft(unit))
+        elif old_counts and not new_counts:
+            draft.alternatives.append(unit)
+        elif not same_message and old_counts and new_counts:
+            drafts.append(Draft(unit))
+        else:
+            draft.alternatives.append(draft.unit)
+            draft.unit = unit
+    return drafts
+
+
+def _branches(one: Unit, other: Unit) -> bool:
+    """Whether two units answer at the same place of the conversation."""
+    if one.history != other.history:
+        return False
+    if fold(one.user or "") == fold(other.user or ""):
+        return bool(one.user)
+    return bool(one.history)
+
+
+def pairs_in(unit: Unit, pairs: set[tuple[str, str]]) -> bool:
+    """Whether a history holds the unit's question and answer."""
+    return any(p in pairs for after in unit.pairs_after for p in after)

@@ -1,0 +1,100 @@
+"""Sessions: one session built from the spans of its traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from otel_drift.hints import hints_for
+from otel_drift.model import Session, Turn
+from otel_drift.normalise import Step
+from otel_drift.normalise.values import fold
+from otel_drift.sessions.assemble import Draft, assemble
+from otel_drift.sessions.evidence import WEAK_FORMS, Evidence, gather
+from otel_drift.sessions.linking import Group, TraceFacts, units_of
+from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.turns import turn_of
+from otel_drift.sessions.unit import Unit
+
+RETRY_SECONDS = 3600.0
+
+
+def build(
+    group: Group, traces: Mapping[str, Sequence[Step]], facts: Mapping[str, TraceFacts], options: ReconstructOptions
+) -> Session | None:
+    """The session of `group`, or None where its traces hold no turn."""
+    units: list[Unit] = []
+    steps: list[Step] = []
+    for trace in group.trace_ids:
+        own = list(traces.get(trace, ()))
+        f = facts[trace]
+        if len(f.sessions) > 1 and group.session_id is not None:
+            own = _of_session(own, group.session_id, f.rank)
+        steps.extend(own)
+        units.extend(units_of(own))
+    drafts = assemble(units, min(RETRY_SECONDS, options.gap_seconds))
+    if not drafts:
+        return None
+    evidence = [gather(d.unit, options) for d in drafts]
+    _drop_instructions(evidence)
+    turns = []
+    for number, (draft, found) in enumerate(zip(drafts, evidence, strict=True), 1):
+        others = tuple(turn_of(u, number, gather(u, options), options, ()) for u in draft.alternatives)
+        turns.append(turn_of(draft.unit, number, found, options, others))
+    used = _traces(drafts)
+    names = sorted({r.name for s in steps if s.kind != "other" for r in s.readers if r.name != "app"})
+    session = Session(
+        key=group.key,
+        session_id=group.session_id,
+        turns=tuple(turns),
+        trace_ids=tuple(t for t in group.trace_ids if t in used),
+        project=group.project,
+        environment=group.environment,
+        user=group.user,
+        conventions=tuple(names),
+    )
+    return _with_hints(session, steps)
+
+
+def _with_hints(session: Session, steps: Sequence[Step]) -> Session:
+    from dataclasses import replace
+
+    hints = hints_for(session, steps)
+    return replace(session, hints=hints) if hints else session
+
+
+def _traces(drafts: Sequence[Draft]) -> set[str]:
+    return {t for d in drafts for u in (d.unit, *d.alternatives) for t in u.traces}
+
+
+def _of_session(steps: Sequence[Step], session: str, rank: int) -> list[Step]:
+    """The steps of one session in a trace that several share: by the nearest ancestor that names a session."""
+    by_id = {s.span.span_id: s for s in steps}
+    kept = []
+    for step in steps:
+        current: Step | None = step
+        seen = 0
+        while current is not None and seen < 1000:
+            if current.session is not None and current.session[0] == rank:
+                if current.session[1] == session:
+                    kept.append(step)
+                break
+            current = by_id.get(current.span.parent_id or "")
+            seen += 1
+    return kept
+
+
+def _drop_instructions(evidence: Sequence[Evidence]) -> None:
+    """A plain list that stands in every prompt unchanged, with no retrieval anywhere, is instructions, not passages."""
+    listed = [e for e in evidence if e.form in WEAK_FORMS and not e.ran]
+    if len(listed) < 2:
+        return
+    seen: dict[tuple[str, ...], int] = {}
+    for e in listed:
+        key = tuple(fold(d.text or "") for d, *_ in e.found)
+        seen[key] = seen.get(key, 0) + 1
+    for e in listed:
+        if seen[tuple(fold(d.text or "") for d, *_ in e.found)] >= 2 and len(seen) == 1:
+            e.found, e.state = [], "no_retrieval"
+
+
+__all__ = ["Turn", "build"]

@@ -1,0 +1,106 @@
+"""Sessions: from spans to sessions, in memory or from a spool one session at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from otel_drift.model import LogRecord, Record, Session, Span
+from otel_drift.normalise import Step, read
+from otel_drift.sessions.build import build
+from otel_drift.sessions.linking import Digest, TraceFacts, digest_of, link
+from otel_drift.sessions.options import ReconstructOptions
+
+DEFAULTS = ReconstructOptions()
+
+
+class Spool(Protocol):
+    """Where records wait, by trace (`otel_drift.spool.SpanSpool`)."""
+
+    def add(self, record: Record) -> None:
+        """Keep one record."""
+        ...
+
+    def load(self, trace_ids: Sequence[str]) -> list[Span]:
+        """The spans of these traces, each once, log records joined, ordered by start."""
+        ...
+
+
+def reconstruct(spans: Iterable[Span], options: ReconstructOptions = DEFAULTS) -> list[Session]:
+    """Rebuild the sessions in `spans`.
+
+    Args:
+        spans: spans in any order, log records joined; the same span may come more than once.
+        options: see `ReconstructOptions`.
+
+    Returns:
+        Sessions ordered by their first turn.
+    """
+    unique: dict[tuple[str, str], Span] = {}
+    for span in spans:
+        key = (span.trace_id, span.span_id)
+        other = unique.get(key)
+        unique[key] = span if other is None else _fuller(other, span)
+    traces: dict[str, list[Step]] = {}
+    facts: dict[str, TraceFacts] = {}
+    for span in unique.values():
+        steps = traces.get(span.trace_id)
+        if steps is None:
+            steps = traces[span.trace_id] = []
+            facts[span.trace_id] = TraceFacts()
+        steps.append(read(span, options.session_attributes))
+        facts[span.trace_id].add(span, options)
+
+    def digest(trace: str) -> Digest:
+        return digest_of(traces[trace], options)
+
+    sessions = []
+    for group in link(facts, digest, options):
+        session = build(group, traces, facts, options)
+        if session is not None:
+            sessions.append(session)
+    return sessions
+
+
+def stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions = DEFAULTS) -> Iterator[Session]:
+    """Rebuild sessions from an input of any size; memory holds the facts of each trace and one session.
+
+    Args:
+        records: spans and log records in any order.
+        spool: keeps the records by trace until all are read.
+        options: see `ReconstructOptions`.
+
+    Yields:
+        The sessions that `reconstruct` would return, in the same order.
+    """
+    facts: dict[str, TraceFacts] = {}
+    for record in records:
+        spool.add(record)
+        f = facts.get(record.trace_id)
+        if f is None:
+            f = facts[record.trace_id] = TraceFacts()
+        if isinstance(record, LogRecord):
+            f.add_log(record.attributes)
+        else:
+            f.add(record, options)
+
+    def load(trace_ids: Sequence[str]) -> dict[str, list[Step]]:
+        traces: dict[str, list[Step]] = {}
+        for span in spool.load(trace_ids):
+            traces.setdefault(span.trace_id, []).append(read(span, options.session_attributes))
+        return traces
+
+    def digest(trace: str) -> Digest:
+        return digest_of(load([trace]).get(trace, ()), options)
+
+    for group in link(facts, digest, options):
+        session = build(group, load(group.trace_ids), facts, options)
+        if session is not None:
+            yield session
+
+
+def _fuller(one: Span, other: Span) -> Span:
+    """Of two copies of a span the one that says more (a span may be exported while it is still open)."""
+    first = (len(one.attributes), len(one.events), len(one.logs), one.end)
+    second = (len(other.attributes), len(other.events), len(other.logs), other.end)
+    return other if second > first else one

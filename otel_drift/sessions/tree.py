@@ -1,0 +1,275 @@
+"""Sessions: the span tree of one trace, cut into units, each the work on (part of) one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from otel_drift.model import Span
+from otel_drift.normalise import Step
+from otel_drift.normalise.values import fold
+
+
+class Node:
+    """A step in its trace's tree; `first` and `last` delimit its subtree in the trace's pre-order."""
+
+    __slots__ = ("call", "children", "depth", "first", "last", "parent", "step")
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.parent: Node | None = None
+        self.children: list[Node] = []
+        self.depth = 0
+        self.first = self.last = 0
+        self.call = False
+
+
+def order(span: Span) -> tuple[Any, ...]:
+    """The one order of spans: time, outer before inner, then ids, so that arrival order never matters."""
+    return span.start, -span.end, span.trace_id, span.span_id
+
+
+def plant(steps: Sequence[Step]) -> list[Node]:
+    """The tree(s) of one trace in pre-order; broken or cyclic parent links make roots."""
+    nodes: dict[str, Node] = {}
+    for step in steps:
+        nodes.setdefault(step.span.span_id, Node(step))
+    for node in nodes.values():
+        parent = nodes.get(node.step.span.parent_id or "")
+        if parent is not None and parent is not node:
+            node.parent = parent
+    for node in nodes.values():
+        _break_cycle(node)
+    for node in nodes.values():
+        if node.parent is not None:
+            node.parent.children.append(node)
+    roots = [node for node in nodes.values() if node.parent is None]
+    ordered: list[Node] = []
+    stack = sorted(roots, key=lambda n: order(n.step.span), reverse=True)
+    trail: list[Node] = []
+    while stack:
+        node = stack.pop()
+        node.depth = node.parent.depth + 1 if node.parent else 0
+        while trail and trail[-1] is not node.parent:
+            trail.pop().last = len(ordered)
+        node.first = len(ordered)
+        ordered.append(node)
+        trail.append(node)
+        if node.children:
+            if len(node.children) > 1:
+                node.children.sort(key=lambda n: order(n.step.span))
+            stack.extend(reversed(node.children))
+    while trail:
+        trail.pop().last = len(ordered)
+    _mark_calls(ordered)
+    return ordered
+
+
+def _break_cycle(node: Node) -> None:
+    seen = {id(node)}
+    current = node
+    while current.parent is not None:
+        if id(current.parent) in seen:
+            current.parent = None
+            return
+        current = current.parent
+        seen.add(id(current))
+        if len(seen) > 10_000:
+            current.parent = None
+            return
+
+
+def _mark_calls(ordered: Sequence[Node]) -> None:
+    """Mark the model calls; of nested spans of one call (wrapper and client library) only the richest counts."""
+    index = 0
+    while index < len(ordered):
+        node = ordered[index]
+        if node.step.kind != "llm":
+            index += 1
+            continue
+        nested = [n for n in ordered[node.first + 1 : node.last] if n.step.kind == "llm"]
+        if not nested:
+            node.call = True
+        else:
+            inner = [n for n in nested if not any(m.step.kind == "llm" for m in ordered[n.first + 1 : n.last])]
+            if len(inner) == 1:
+                chain = [node, *nested]
+                max(chain, key=lambda n: (_richness(n.step), not n.step.is_raw, n.depth)).call = True
+            else:
+                for n in inner:
+                    n.call = True
+        index = node.last
+
+
+def _richness(step: Step) -> int:
+    given, said = step.input_messages, step.output_messages
+    return (2 if given and any(m.text for m in given) else 0) + (
+        2 if said and any(m.text or m.uses for m in said) else 0
+    )
+
+
+def cut(ordered: Sequence[Node]) -> list[list[Node]]:
+    """The trace's nodes in groups: one a turn, or one a part of a turn that stands alone."""
+    groups: list[list[Node]] = []
+    index = 0
+    while index < len(ordered):
+        root = ordered[index]
+        groups.extend(_split(ordered, root, 0))
+        index = root.last
+    return groups
+
+
+def _split(ordered: Sequence[Node], node: Node, level: int) -> list[list[Node]]:
+    subtree = list(ordered[node.first : node.last])
+    calls = [n for n in subtree if n.call]
+    if level > 60 or not _several_turns(node, subtree, calls):
+        return [subtree]
+    groups: list[list[Node]] = [[node]]
+    for child in node.children:
+        groups.extend(_split(ordered, child, level + 1))
+    return groups
+
+
+def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -> bool:
+    if node.call or not node.children:
+        return False
+    if len(calls) >= 2 and _is_one_run(node, calls):
+        return False
+    if len(calls) >= 2 and _history_grows(calls):
+        return True
+    if has_content(node.step):
+        return False
+    if _turn_wrappers(node) >= 2:
+        return True
+    if len(calls) < 2 or len(node.children) < 2:
+        return len(node.children) == 1 and _several_turns(node.children[0], subtree[1:], calls)
+    return _unrelated(calls, subtree)
+
+
+def has_content(step: Step) -> bool:
+    """Whether a wrapper says what it was asked and what it answered."""
+    return step.kind in ("chain", "agent") and bool(texts(step.input)) and bool(texts(step.output))
+
+
+def texts(value: Any) -> bool:
+    """Whether a wrapper's input or output holds anything."""
+    return value not in (None, "", [], {})
+
+
+def _is_one_run(node: Node, calls: Sequence[Node]) -> bool:
+    """Whether the wrapper's own question is the first call's and its own answer the last call's."""
+    step = node.step
+    if not has_content(step):
+        return False
+    asked, said = step.input, step.output
+    first, last = last_user(calls[0].step), answer_text(calls[-1].step)
+    if not first or not last:
+        return False
+    return (
+        _holds(asked, first)
+        and _holds(said, last)
+        and not _holds(asked, last_user(calls[-1].step) or first, only=first)
+    )
+
+
+def _holds(value: Any, text: str, only: str | None = None) -> bool:
+    if only is not None and fold(only) == fold(text):
+        return False
+    if isinstance(value, str):
+        return bool(fold(value)) and (fold(value) in fold(text) or fold(text) in fold(value))
+    if isinstance(value, dict):
+        return any(_holds(inner, text) for inner in value.values() if isinstance(inner, str))
+    if isinstance(value, list):
+        return any(_holds(inner, text) for inner in value[:50] if isinstance(inner, str))
+    return False
+
+
+def last_user(step: Step) -> str | None:
+    """The last user text a model call was given."""
+    return next((m.text for m in reversed(step.input_messages or ()) if m.role == "user" and m.text.strip()), None)
+
+
+def answer_text(step: Step) -> str | None:
+    """The text a model call answered, None where it called tools instead."""
+    for message in reversed(step.output_messages or ()):
+        if message.uses:
+            return None
+        if message.text.strip():
+            return message.text
+    return None
+
+
+_OBSERVATIONS = ("observation", "tool result", "function result", "tool response", "result:")
+
+
+def _history_grows(calls: Sequence[Node]) -> bool:
+    """Whether a later call was given an earlier call's answer as history, and a new user message after it."""
+    answers = {fold(text) for call in calls[:-1] if (text := answer_text(call.step))}
+    if not answers:
+        return False
+    for call in calls[1:]:
+        messages = call.step.input_messages or ()
+        for index, message in enumerate(messages):
+            if message.role == "assistant" and message.text and not message.uses and fold(message.text) in answers:
+                later = [m for m in messages[index + 1 :] if m.role == "user" and m.text.strip()]
+                if later and not later[0].text.lstrip().lower().startswith(_OBSERVATIONS):
+                    return True
+    return False
+
+
+def _turn_wrappers(node: Node) -> int:
+    """How many different turns the node's children are by themselves, each with its own question and answer."""
+    found: list[tuple[str, str]] = []
+    for child in node.children:
+        step = child.step
+        if step.kind in ("chain", "agent") and has_content(step):
+            found.append((_spoken(step.input), _spoken(step.output)))
+    different = 0
+    for index, (asked, _) in enumerate(found):
+        before = found[:index]
+        if not any(
+            _same(asked, other) or (said and said in asked and not _transcribed(said, asked)) for other, said in before
+        ):
+            different += 1
+    return different
+
+
+def _transcribed(said: str, asked: str) -> bool:
+    return len(asked) > 2 * len(said) + 20
+
+
+def _spoken(value: Any) -> str:
+    from otel_drift.normalise.names import CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
+
+    return fold(next(iter(leaves(value, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), ""))
+
+
+def _same(one: str, other: str) -> bool:
+    return not one or not other or one in other or other in one
+
+
+def _unrelated(calls: Sequence[Node], subtree: Sequence[Node]) -> bool:
+    """Whether the calls under a wrapper without content are turns of their own: nothing of one is used by the next."""
+    for one, other in zip(calls, calls[1:], strict=False):
+        asked, said, then = last_user(one.step), answer_text(one.step), last_user(other.step)
+        if not asked or not then or not said:
+            return False
+        if _same(fold(asked), fold(then)):
+            given = fold(" ".join(m.text for m in other.step.input_messages or ()))
+            if not (
+                fold(said) in given and len(fold(said)) > 20 and fold(asked) in given and fold(asked) != fold(then)
+            ):
+                return False
+            continue
+        if fold(said) in fold(then) or _used_as_query(said, subtree):
+            return False
+    return True
+
+
+def _used_as_query(said: str, nodes: Iterable[Node]) -> bool:
+    folded = fold(said)
+    for node in nodes:
+        query = node.step.query
+        if query and fold(query) and (fold(query) == folded or (len(query) > 8 and fold(query) in folded)):
+            return True
+    return False

@@ -1,0 +1,110 @@
+"""Sessions: a unit written out as a `Turn`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_drift.model import AnswerState, Passage, Turn
+from otel_drift.normalise import Step
+from otel_drift.sessions.evidence import Evidence
+from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.unit import Unit
+
+
+def turn_of(
+    unit: Unit, number: int, evidence: Evidence, options: ReconstructOptions, alternatives: tuple[Turn, ...]
+) -> Turn:
+    """The turn a unit stands for."""
+    limit = options.max_text
+    answer, call = unit.answer_pair
+    state: AnswerState = "captured" if answer else "failed" if unit.failed else "not_captured"
+    passages = tuple(
+        Passage(
+            id=d.id or f"t{number}.p{rank}",
+            text=d.text[:limit] if d.text else None,
+            rank=rank,
+            own_id=d.id is not None,
+            score=d.score,
+            title=d.title,
+            source=d.source,
+            author=d.author,
+            date=d.date,
+            document_type=d.document_type,
+            read_from=stage,
+            span_ref=ref,
+        )
+        for rank, (d, stage, ref) in enumerate(evidence.found[: options.max_passages], 1)
+    )
+    answer_step = call or (unit.calls[-1] if unit.calls else None)
+    user = unit.user
+    return Turn(
+        turn_id=f"{unit.root.span.trace_id}:{unit.root.span.span_id}",
+        number=number,
+        started=unit.start,
+        ended=unit.end,
+        user=user[:limit] if user else None,
+        answer=answer[:limit] if answer else None,
+        answer_state=state,
+        retrieval=evidence.state,
+        passages=passages,
+        tool_calls=evidence.tools,
+        root_ref=unit.root.span.ref,
+        answer_ref=(answer_step or unit.root).span.ref,
+        trace_ids=tuple(unit.traces),
+        model=_text(answer_step.fact("model")) if answer_step else None,
+        app_version=_text(_fact(unit, "app_version")) or _text(unit.root.span.resource.get("service.version")),
+        prompt_name=_text(_fact(unit, "prompt_name")),
+        prompt_version=_text(_fact(unit, "prompt_version")),
+        environment=environment_of(unit.root),
+        tags=_tags(_fact(unit, "tags")),
+        feedback=_text(_fact(unit, "feedback")),
+        error=_error(unit) if state == "failed" else None,
+        alternatives=alternatives,
+    )
+
+
+def environment_of(step: Step) -> str | None:
+    """The deployment environment."""
+    resource = step.span.resource
+    return (
+        _text(resource.get("deployment.environment.name"))
+        or _text(resource.get("deployment.environment"))
+        or _text(step.fact("environment"))
+    )
+
+
+def project_of(step: Step) -> str:
+    """The project or service."""
+    resource = step.span.resource
+    return _text(step.fact("project")) or _text(resource.get("service.name")) or ""
+
+
+def _fact(unit: Unit, name: str) -> Any:
+    steps = [unit.call, unit.root] if unit.call is not None else [unit.root]
+    for step in (*steps, *(n.step for n in unit.nodes)):
+        value = step.fact(name)
+        if value not in (None, "", [], ()):
+            return value
+    return None
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value or None
+    return str(value) if isinstance(value, int | float) else None
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list | tuple) else ()
+
+
+def _error(unit: Unit) -> str | None:
+    for node in reversed(unit.nodes):
+        span = node.step.span
+        if node.step.failed:
+            kind = span.attributes.get("error.type")
+            first = span.status_message.strip().splitlines()
+            return (first[0][:300] if first else None) or (str(kind) if kind else "error")
+    return None

@@ -1,0 +1,324 @@
+"""Sessions: a unit of work (a turn, or a part of one) with its question, answer and history read out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from otel_drift.normalise import Step
+from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.names import ANSWER_KEYS, CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
+from otel_drift.normalise.step import ChatMessage
+from otel_drift.normalise.values import fold, load
+from otel_drift.sessions.tree import Node, answer_text, last_user
+from otel_drift.sessions.user_text import dspy_fields, transcript, user_text
+
+_NOT_ANSWER = frozenset({"reasoning", "rationale", "thought", "thoughts", "completed", "explanation"})
+Pair = tuple[str, str]
+"""A question and its answer, white space folded."""
+
+
+class Unit:
+    """Nodes of one trace that belong together; other traces' nodes may be added as further evidence."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = list(nodes)
+        self.extra: list[Node] = []
+        self.start = min(n.step.span.start for n in nodes)
+        self.end = max(n.step.span.end for n in nodes)
+        self.traces: list[str] = [nodes[0].step.span.trace_id]
+        self.chosen: str | None = None
+
+    @property
+    def root(self) -> Step:
+        """The outermost step."""
+        return self.nodes[0].step
+
+    @cached_property
+    def calls(self) -> list[Step]:
+        """Model calls in order of time."""
+        return [
+            n.step
+            for n in sorted((n for n in self.nodes if n.call), key=lambda n: (n.step.span.start, n.step.span.end))
+        ]
+
+    @cached_property
+    def finals(self) -> list[Step]:
+        """Model calls that answered with text."""
+        return [call for call in self.calls if answer_text(call)]
+
+    @cached_property
+    def path(self) -> list[Step]:
+        """Wrappers around the last model call, outermost first; without calls, the chains in order."""
+        target = next((n for n in reversed(self.nodes) if n.call), None)
+        if target is None:
+            return [n.step for n in self.nodes if n.step.kind in ("chain", "agent")][:6]
+        inside = {id(n) for n in self.nodes}
+        path = []
+        current = target.parent
+        while current is not None and id(current) in inside:
+            if current.step.kind in ("chain", "agent"):
+                path.append(current.step)
+            current = current.parent
+        path.reverse()
+        return path[:6]
+
+    @cached_property
+    def answer_pair(self) -> tuple[str | None, Step | None]:
+        """The answer's text and the model call that gave it."""
+        for wrapper in self.path:
+            plain, said = _said(wrapper.output)
+            if not said:
+                continue
+            found = _matching(said, self.finals)
+            if found is not None:
+                return found
+            if plain and not self.finals:
+                return said[0], self.calls[-1] if self.calls else None
+            if plain and self.finals and _alike(said[0], answer_text(self.finals[-1]) or ""):
+                return said[0], self.finals[-1]
+        if not self.finals:
+            return None, None
+        call = self.finals[-1]
+        if self.chosen is not None:
+            call = next((c for c in reversed(self.finals) if self.chosen in _variants(answer_text(c) or "")), call)
+        text = answer_text(call) or ""
+        return unwrapped(text), call
+
+    @property
+    def answer(self) -> str | None:
+        """The answer's text."""
+        return self.answer_pair[0]
+
+    @cached_property
+    def call(self) -> Step | None:
+        """The model call that answered, or the last one that was tried."""
+        return self.answer_pair[1] or (self.calls[-1] if self.calls else None)
+
+    @cached_property
+    def given(self) -> tuple[ChatMessage, ...]:
+        """Messages of the answering call."""
+        messages = self.call.input_messages if self.call else None
+        if not messages:
+            messages = next((w.input_messages for w in self.path if w.input_messages), None)
+        return messages or ()
+
+    @cached_property
+    def last_index(self) -> int:
+        """Index of the last user message in `given`, -1 for none."""
+        return max((i for i, m in enumerate(self.given) if m.role == "user" and m.text.strip()), default=-1)
+
+    @cached_property
+    def last_message(self) -> str | None:
+        """The last user message the model was given, template and all."""
+        return self.given[self.last_index].text if self.last_index >= 0 else None
+
+    @cached_property
+    def user(self) -> str | None:
+        """The user's own text."""
+        root = None
+        for wrapper in self.path:
+            value = wrapper.input
+            if value not in (None, "", [], {}):
+                if isinstance(value, str) and value.strip() and not value.startswith(("{", "[{")):
+                    root = value
+                break
+        return user_text(self.last_message, self._candidates(), root)
+
+    def _candidates(self) -> Iterator[str]:
+        for wrapper in self.path:
+            yield from leaves(wrapper.input, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:12]
+        for node in self.nodes:
+            variables = node.step.variables
+            if variables:
+                yield from leaves(variables, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:8]
+        for node in self.nodes:
+            if node.step.kind in ("retriever", "embedding", "reranker") and node.step.query:
+                yield node.step.query
+        for call in self.calls:
+            if call is not self.call:
+                text = last_user(call)
+                if text:
+                    yield text
+
+    @cached_property
+    def history(self) -> list[Pair]:
+        """Earlier questions and answers that were resent, oldest first."""
+        pairs = _pairs(self.given[: max(self.last_index, 0)])
+        if pairs:
+            return pairs
+        for wrapper in self.path:
+            value = wrapper.input
+            if isinstance(value, dict):
+                for key in HISTORY_KEYS:
+                    if isinstance(value.get(key), list) and value[key]:
+                        pairs = _pairs(read_messages(value[key], "user"))
+                        if pairs:
+                            return pairs[:-1] if pairs[-1][1] == "" else pairs
+        for text in [self.last_message, *(last_user(c) for c in self.calls if c is not self.call)]:
+            said = transcript(text) if text and "\n" in text else []
+            pairs = _pairs(tuple(ChatMessage(role, body) for role, body in said))
+            if pairs and pairs[-1][1]:
+                return pairs
+        return []
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended in an error and without an answer."""
+        return self.answer is None and any(n.step.failed for n in self.nodes)
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is an answer."""
+        return self.answer is not None
+
+    @cached_property
+    def queries(self) -> list[str]:
+        """What was searched for or embedded, and arguments of tools, folded."""
+        found = []
+        for node in self.nodes:
+            step = node.step
+            if step.query:
+                found.append(fold(step.query))
+            elif step.kind == "tool" and step.tool is not None:
+                found.extend(fold(text) for text in leaves(step.tool.arguments, QUESTION_KEYS, frozenset())[:5])
+        return found
+
+    @cached_property
+    def wrapped(self) -> bool:
+        """Whether a wrapper with content holds the unit together."""
+        return any(w.input not in (None, "", [], {}) or w.output not in (None, "", [], {}) for w in self.path)
+
+    @cached_property
+    def has_sources(self) -> bool:
+        """Whether anything was retrieved in it."""
+        return any(n.step.kind in ("retriever", "reranker", "tool") for n in self.nodes)
+
+    def absorb(self, other: Unit) -> None:
+        """Take another unit's nodes as further evidence of this turn."""
+        self.extra.extend(other.nodes)
+        self.extra.extend(other.extra)
+        for trace in other.traces:
+            if trace not in self.traces:
+                self.traces.append(trace)
+        self.start = min(self.start, other.start)
+        self.end = max(self.end, other.end)
+
+    @property
+    def pairs_after(self) -> list[set[Pair]]:
+        """What a later turn's last history pair may be: this question and answer, raw or as sent."""
+        users = {fold(t) for t in (self.user, self.last_message) if t}
+        answers = {fold(t) for t in (self.answer, *(answer_text(c) for c in self.finals)) if t}
+        return [{(u, a) for u in users or {""} for a in answers}]
+
+
+def _pairs(messages: Sequence[ChatMessage]) -> list[Pair]:
+    pairs: list[Pair] = []
+    asked, said = "", ""
+    for message in messages:
+        if message.role == "user" and message.text.strip():
+            if asked or said:
+                pairs.append((asked, said))
+            asked, said = fold(message.text), ""
+        elif message.role == "assistant" and message.text.strip():
+            said = fold(message.text)
+    if asked or said:
+        pairs.append((asked, said))
+    return pairs
+
+
+def _said(value: Any) -> tuple[bool, list[str]]:
+    """Texts in a wrapper's output, and whether it was plain text."""
+    if isinstance(value, str):
+        return True, [value] if value.strip() else []
+    if isinstance(value, dict | list):
+        if isinstance(value, dict) and isinstance(value.get("messages"), list):
+            messages = read_messages(value["messages"], "assistant")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            messages = read_messages(value, "assistant")
+        else:
+            messages = (
+                read_messages(value, "assistant")
+                if isinstance(value, dict)
+                and ("choices" in value or "generations" in value or "role" in value or "lc" in value)
+                else ()
+            )
+        spoken = [m.text for m in messages if m.role == "assistant" and m.text.strip() and not m.uses]
+        if spoken:
+            return False, [spoken[-1]]
+        return False, leaves(value, ANSWER_KEYS, HISTORY_KEYS | CONTEXT_KEYS)[:12]
+    return False, []
+
+
+def _matching(said: Sequence[str], finals: Sequence[Step]) -> tuple[str, Step] | None:
+    for call in reversed(finals):
+        text = answer_text(call) or ""
+        whole = fold(text)
+        for candidate in said:
+            if fold(candidate) == whole:
+                return text, call
+    for call in reversed(finals):
+        variants = _variants(answer_text(call) or "")
+        for candidate in said:
+            short = fold(candidate)
+            if short in variants:
+                return candidate, call
+            if len(said) == 1 and len(short) >= 8:
+                whole = fold(answer_text(call) or "")
+                if whole in short or (short in whole and 2 * len(short) >= len(whole)):
+                    return candidate, call
+    return None
+
+
+def _variants(text: str) -> set[str]:
+    """The texts that `text` may stand for: itself, its JSON's or template's fields."""
+    found = {fold(text)}
+    for _, body in dspy_fields(text):
+        found.add(fold(body))
+    if text.lstrip()[:1] == "{" or "```" in text:
+        value = _json_in(text)
+        if value is not None:
+            found.update(fold(leaf) for leaf in leaves(value, ANSWER_KEYS, frozenset()))
+    found.discard("")
+    return found
+
+
+def _json_in(text: str) -> Any:
+    body = text.strip()
+    if body.startswith("```"):
+        body = body.strip("`").strip()
+        body = body[body.find("{") :] if "{" in body else body
+        body = body[: body.rfind("}") + 1]
+    value, _ = load(body)
+    return value if isinstance(value, dict) else None
+
+
+def unwrapped(text: str) -> str:
+    """The answer inside DSPy's fields or a JSON object with an answer field; else `text`."""
+    fields = [(n, b) for n, b in dspy_fields(text) if n not in _NOT_ANSWER and b]
+    if fields:
+        return fields[-1][1]
+    if text.lstrip()[:1] == "{" or text.lstrip().startswith("```json"):
+        value = _json_in(text)
+        if value is not None:
+            for key in (
+                "answer",
+                "final_answer",
+                "response",
+                "reply",
+                "answer_text",
+                "output",
+                "message",
+                "text",
+                "content",
+            ):
+                inner = value.get(key)
+                if isinstance(inner, str) and inner.strip():
+                    return inner
+    return text
+
+
+def _alike(one: str, other: str) -> bool:
+    first, second = set(one.lower().split()), set(other.lower().split())
+    return bool(first) and len(first & second) >= 0.4 * min(len(first), len(second)) and len(first) > 2

@@ -1,0 +1,131 @@
+"""Sessions: the user's own words, taken out of templates and stuffed prompts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from otel_drift.normalise.values import fold
+from otel_drift.sessions.prompt import find_passages
+
+_MARK = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:(?:the |new |current |latest |last |follow[- ]?up |original |standalone )?"
+    r"(?:user(?:'s)?|customer(?:'s)?|human)?[ \t]*(?:question|query|message|input|request|frage|pregunta)|user|human|customer|q)"
+    r"(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ANSWER = re.compile(
+    r"\n[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:your |helpful |final )?(?:answer|response|assistant|ai|output|reply|antwort|respuesta|a|"
+    r"search quer(?:y|ies)|standalone question)[^\n:]{0,40}:(?:\*\*)?[ \t]*\Z",
+    re.IGNORECASE,
+)
+_TAGGED = re.compile(
+    r"<(?P<tag>question|query|user_query|user_question|user_input|user_message|user)>(?P<body>.*?)</(?P=tag)>",
+    re.DOTALL | re.IGNORECASE,
+)
+_DSPY = re.compile(r"\[\[ ## (?P<name>\w+) ## \]\][ \t]*\n?(?P<body>.*?)(?=\n\[\[ ## |\Z)", re.DOTALL)
+_DSPY_END = re.compile(r"\n\s*Respond with the corresponding output fields.*\Z", re.DOTALL)
+_NOT_QUESTION = frozenset({"context", "history", "passages", "documents", "completed", "chat_history"})
+
+
+def user_text(last: str | None, candidates: Iterable[str], root: str | None) -> str | None:
+    """What the user wrote.
+
+    Args:
+        last: the last user message the model was given; it may be a template with the question in it.
+        candidates: texts that may be the user's (chain inputs, template variables, queries), best first.
+        root: the plain text the outermost wrapper was called with, where it was called with text.
+    """
+    options = [c for c in candidates if c and c.strip()]
+    if last is None or not last.strip():
+        return root or (options[0] if options else None)
+    folded = fold(last)
+    if root and fold(root) and fold(root) in folded:
+        return root
+    for option in options:
+        if fold(option) == folded:
+            return last
+    question = from_template(last)
+    for option in options:
+        short = fold(option)
+        if short and short in folded and (question is None or short in fold(question) or fold(question) in short):
+            return option
+    if question is not None:
+        return question
+    if root and not options:
+        return last
+    return last
+
+
+def from_template(text: str) -> str | None:
+    """The question inside a template, or None where `text` is no template."""
+    fields = dspy_fields(text)
+    if fields:
+        texts = [body for name, body in fields if name not in _NOT_QUESTION and body]
+        return texts[-1] if texts else None
+    tagged = list(_TAGGED.finditer(text))
+    if tagged:
+        return tagged[-1]["body"].strip()
+    answer = _ANSWER.search("\n" + text.rstrip())
+    marks = list(_MARK.finditer(text))
+    found = find_passages(text) if len(text) > 40 else None
+    if found is None and answer is None:
+        return None
+    if marks:
+        start = marks[-1].end()
+        body = text[start:]
+        if found is not None and found.start > start and found.form != "empty":
+            body = text[start : found.start]
+        closing = _ANSWER.search("\n" + body.rstrip())
+        body = body.rstrip()[: closing.start() - 1 if closing and closing.start() > 0 else None] if closing else body
+        body = _before_header(body.strip())
+        return body or None
+    if found is None or not found.documents:
+        return None
+    after, before = text[found.end :].strip(), text[: found.start].strip()
+    after = re.sub(r"\A[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3}|</\w+>)\s*", "", after).strip()
+    if after:
+        paragraphs = [p.strip() for p in re.split(r"\n[ \t]*\n", after) if p.strip()]
+        return paragraphs[-1]
+    return _before_header(before) or None
+
+
+def _before_header(body: str) -> str:
+    """`body` without a trailing line that announces the context."""
+    lines = body.splitlines()
+    while lines and (
+        not lines[-1].strip() or re.search(r"(?i)\b(context|documents|passages|sources|results)\b.*:\s*$", lines[-1])
+    ):
+        lines.pop()
+    return "\n".join(lines).strip()
+
+
+def dspy_fields(text: str) -> list[tuple[str, str]]:
+    """DSPy's ``[[ ## name ## ]]`` fields in order, empty where there are none."""
+    if "[[ ## " not in text:
+        return []
+    fields = []
+    for match in _DSPY.finditer(_DSPY_END.sub("", text)):
+        fields.append((match["name"].lower(), match["body"].strip()))
+    return fields
+
+
+_TURN = re.compile(
+    r"^[ \t]*(?P<role>user|human|customer|assistant|ai|bot|agent)[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE
+)
+
+
+def transcript(text: str) -> list[tuple[str, str]]:
+    """A conversation written into one text (``user: …`` / ``assistant: …`` lines), as (role, text) in order."""
+    marks = list(_TURN.finditer(text))
+    if len(marks) < 2:
+        return []
+    said = []
+    for index, mark in enumerate(marks):
+        stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        body = text[mark.end() : stop]
+        if index + 1 == len(marks):
+            body = re.split(r"\n[ \t]*\n", body, maxsplit=1)[0]
+        role = "user" if mark["role"].lower() in ("user", "human", "customer") else "assistant"
+        said.append((role, body.strip()))
+    return said
