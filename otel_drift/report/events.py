@@ -11,15 +11,17 @@ from otel_drift.model import SEVERITY_SCORES, Severity, Unit
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A verbatim quote of a passage."""
+    """A verbatim quote of a passage; `ref` (``t3.p2``) and `span` (in its text) where the report has them."""
 
     passage_id: str
     quote: str
+    ref: str = ""
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ShownClaim:
-    """One side of an event: what the answer of `turn` says, and what it rests on."""
+    """What the answer of `turn` says at `span` (characters of the answer), and what it rests on."""
 
     turn: int
     quote: str
@@ -28,6 +30,7 @@ class ShownClaim:
     ref: str = ""
     claim_id: str = ""
     evidence: tuple[Evidence, ...] = ()
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,20 @@ def notes_of(unit: Unit) -> tuple[tuple[int, str], ...]:
     return tuple(notes)
 
 
+def claim_of(claim: Mapping[str, Any]) -> ShownClaim:
+    """A claim of a report, as far as the report tells of it."""
+    return ShownClaim(
+        turn=int(claim.get("turn") or 0),
+        quote=str(claim.get("quote") or claim.get("claim_text") or ""),
+        text=str(claim.get("claim_text") or ""),
+        grounding_status=str(claim.get("grounding_status") or ""),
+        ref=str(claim.get("trace_event_ref") or ""),
+        claim_id=str(claim.get("claim_id") or ""),
+        evidence=tuple(_evidence(evidence) for evidence in claim.get("evidence") or ()),
+        span=_span(claim.get("span")),
+    )
+
+
 def _correction(correction: Mapping[str, Any]) -> tuple[int, str]:
     later, earlier = correction.get("later_claim") or {}, correction.get("earlier_claim") or {}
     turn = int(correction.get("turn_number") or later.get("turn") or 0)
@@ -94,20 +111,25 @@ def _from_report(event: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any
     )
 
 
-def _claim(claim: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any]], turn: int) -> ShownClaim:
-    listed = claims.get(str(claim.get("claim_id"))) or {}
-    return ShownClaim(
-        turn=int(claim.get("turn") or listed.get("turn") or turn),
-        quote=str(claim.get("quote") or listed.get("quote") or claim.get("claim_text") or ""),
-        text=str(claim.get("claim_text") or listed.get("claim_text") or ""),
-        grounding_status=str(claim.get("grounding_status") or listed.get("grounding_status") or ""),
-        ref=str(claim.get("trace_event_ref") or ""),
-        claim_id=str(claim.get("claim_id") or ""),
-        evidence=tuple(
-            Evidence(str(e.get("passage_id") or ""), str(e.get("quote") or ""))
-            for e in claim.get("evidence") or listed.get("evidence") or ()
-        ),
+def _claim(side: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any]], turn: int) -> ShownClaim:
+    """One side of an event: what it says of the claim, the rest from the listed claim of that id."""
+    merged = {**claims.get(str(side.get("claim_id")), {}), **{key: value for key, value in side.items() if value}}
+    return claim_of({"turn": turn, **merged})
+
+
+def _evidence(evidence: Mapping[str, Any]) -> Evidence:
+    return Evidence(
+        passage_id=str(evidence.get("passage_id") or ""),
+        quote=str(evidence.get("quote") or ""),
+        ref=str(evidence.get("ref") or ""),
+        span=_span(evidence.get("span")),
     )
+
+
+def _span(value: object) -> tuple[int, int] | None:
+    if isinstance(value, Sequence) and len(value) == 2 and all(isinstance(part, int) for part in value):
+        return value[0], value[1]
+    return None
 
 
 def _from_finding(unit: Unit, index: int) -> Event:

@@ -1,7 +1,7 @@
 """Turns a unit into the JSON the page shows: an index entry for the session list, and the session's detail.
 
-Texts are made visible (`terminal_safe`) before anything is located in them; positions count UTF-16 code units, as
-JavaScript does. A passage text that recurs over turns is stored once a session.
+Texts are shown with invisible characters made visible (`terminal_safe`); positions count UTF-16 code units of what is
+shown, as JavaScript does. A passage text that recurs over turns is stored once a session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_drift.model import SEVERITY_SCORES, Passage, Session, Turn, Unit
 from otel_drift.report.escape import terminal_safe
-from otel_drift.report.events import Event, Evidence, ShownClaim, events_of, notes_of
+from otel_drift.report.events import Event, Evidence, ShownClaim, claim_of, events_of, notes_of
 from otel_drift.report.wording import (
     answer_words,
     cause_words,
@@ -65,7 +65,6 @@ def detail(unit: Unit) -> dict[str, Any]:
     passages = _Passages(session)
     claims = _Claims(unit, passages)
     shown_events = [_event(event, claims) for event in events]
-    marks = claims.marks(session)
     summary = (unit.report or {}).get("summary")
     return {
         "session": _session(session),
@@ -85,11 +84,12 @@ def detail(unit: Unit) -> dict[str, Any]:
             "prompts": [f"{prompt.id} {prompt.version} {prompt.sha256[:12]}" for prompt in unit.prompts],
             "assessment": _shown(str(summary.get("overall_assessment") or "")) if isinstance(summary, Mapping) else "",
         },
-        "turns": [_turn(turn, passages, marks.get(turn.number, [])) for turn in session.turns],
+        "turns": [_turn(turn, passages, sorted(claims.marks.get(turn.number, ()))) for turn in session.turns],
         "texts": passages.texts,
         "passages": passages.shown,
         "claims": claims.shown,
         "events": shown_events,
+        "flags": [_shown(words(str(flag))) for flag in (unit.report or {}).get("flags") or ()],
         "notes": [[turn, _shown(text)] for turn, text in notes_of(unit)],
     }
 
@@ -100,49 +100,43 @@ class _Passages:
     def __init__(self, session: Session) -> None:
         self.texts: list[str] = []
         self.shown: list[dict[str, Any]] = []
-        self.numbers: dict[tuple[int, str], int] = {}
         self.by_turn: dict[int, list[int]] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._raw: list[str] = []
         seen: dict[str, int] = {}
         for turn in session.turns:
             self.by_turn[turn.number] = []
-            for passage in turn.passages:
-                text = _shown(passage.text or "")
-                if text not in seen:
-                    seen[text] = len(self.texts)
-                    self.texts.append(text)
-                self.numbers.setdefault((turn.number, passage.id), len(self.shown))
-                self.by_turn[turn.number].append(len(self.shown))
-                self.shown.append(_passage(passage, seen[text]))
+            for index, passage in enumerate(turn.passages):
+                number, raw = len(self.shown), passage.text or ""
+                if raw not in seen:
+                    seen[raw] = len(self.texts)
+                    self.texts.append(_shown(raw))
+                self._raw.append(raw)
+                self._numbers[turn.number, turn.passage_ref(index)] = number
+                self._numbers.setdefault((turn.number, passage.id), number)
+                self.by_turn[turn.number].append(number)
+                self.shown.append(_passage(passage, seen[raw]))
 
     def evidence(self, turn: int, evidence: Evidence) -> dict[str, Any]:
         """A quote with the passage it stands in and where in it, as far as the turn has that passage."""
-        quote = _shown(evidence.quote)
-        number = self.numbers.get((turn, evidence.passage_id), -1)
-        span = _span(self.texts[self.shown[number]["text"]], quote) if number >= 0 else None
-        return {"passage": number, "id": _shown(evidence.passage_id), "quote": quote, "at": span}
+        number = self._numbers.get((turn, evidence.ref), self._numbers.get((turn, evidence.passage_id), -1))
+        place = _place(self._raw[number], evidence.quote, evidence.span) if number >= 0 else None
+        return {"passage": number, "id": _shown(evidence.passage_id), "quote": _shown(evidence.quote), "at": place}
 
 
 class _Claims:
     """The claims of a unit, numbered: those of the report, and those that only an event names."""
 
     def __init__(self, unit: Unit, passages: _Passages) -> None:
-        self._passages = passages
         self.shown: list[dict[str, Any]] = []
+        self.marks: dict[int, list[list[int]]] = {}
+        """Where the claims stand: by turn number ``[start, end, claim]``, in UTF-16 code units of the answer."""
+        self._passages = passages
         self._numbers: dict[str, int] = {}
-        self._refs = {turn.number: turn.answer_ref or "" for turn in unit.session.turns}
+        self._turns = {turn.number: turn for turn in unit.session.turns}
         for claim in (unit.report or {}).get("claims") or ():
-            evidence = tuple(
-                Evidence(str(e.get("passage_id") or ""), str(e.get("quote") or "")) for e in claim.get("evidence") or ()
-            )
             self._add(
-                ShownClaim(
-                    turn=int(claim.get("turn") or 0),
-                    quote=str(claim.get("quote") or ""),
-                    text=str(claim.get("claim_text") or ""),
-                    grounding_status=str(claim.get("grounding_status") or ""),
-                    claim_id=str(claim.get("claim_id") or ""),
-                    evidence=evidence,
-                ),
+                claim_of(claim),
                 qualifiers=[_shown(str(word)) for word in claim.get("qualifiers") or ()],
                 missing=_shown(str(claim.get("missing_qualifier") or "")),
             )
@@ -152,20 +146,13 @@ class _Claims:
         known = self._numbers.get(claim.claim_id) if claim.claim_id else None
         return self._add(claim) if known is None else known
 
-    def marks(self, session: Session) -> dict[int, list[list[int]]]:
-        """Where the claims stand: by turn number ``[start, end, claim]``, in UTF-16 code units of the answer."""
-        answers = {turn.number: _shown(turn.answer or "") for turn in session.turns}
-        marks: dict[int, list[list[int]]] = {}
-        for number, claim in enumerate(self.shown):
-            span = _span(answers.get(claim["turn"], ""), claim["quote"])
-            if span:
-                marks.setdefault(claim["turn"], []).append([*span, number])
-        return {turn: sorted(found) for turn, found in marks.items()}
-
     def _add(self, claim: ShownClaim, qualifiers: Sequence[str] = (), missing: str = "") -> int:
-        number = len(self.shown)
+        number, turn = len(self.shown), self._turns.get(claim.turn)
         if claim.claim_id:
             self._numbers[claim.claim_id] = number
+        place = _place((turn.answer if turn else None) or "", claim.quote, claim.span)
+        if place:
+            self.marks.setdefault(claim.turn, []).append([*place, number])
         self.shown.append(
             {
                 "id": _shown(claim.claim_id),
@@ -174,7 +161,7 @@ class _Claims:
                 "quote": _shown(claim.quote),
                 "status": _shown(claim.grounding_status),
                 "status_words": _shown(words(claim.grounding_status)),
-                "ref": _shown(claim.ref or self._refs.get(claim.turn, "")),
+                "ref": _shown(claim.ref or (turn.answer_ref if turn else "") or ""),
                 "evidence": [self._passages.evidence(claim.turn, e) for e in claim.evidence],
                 "qualifiers": list(qualifiers),
                 "missing": missing,
@@ -273,11 +260,10 @@ def _shown(text: str) -> str:
     return terminal_safe(text, multiline=True)
 
 
-def _span(text: str, quote: str) -> list[int] | None:
-    """Where `quote` stands in `text`, white space and typographic quotes folded, in UTF-16 code units."""
-    span = locate(text, quote) if text and quote else None
-    return [_utf16_length(text[: span[0]]), _utf16_length(text[: span[1]])] if span else None
-
-
-def _utf16_length(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
+def _place(raw: str, quote: str, span: tuple[int, int] | None) -> list[int] | None:
+    """Where a quote stands in the shown form of `raw`, in UTF-16 code units: at `span`, else where it is found."""
+    if span is None or not 0 <= span[0] < span[1] <= len(raw):
+        span = locate(raw, quote) if raw and quote else None
+    if span is None or span[1] > MAX_TEXT:
+        return None
+    return [len(_shown(raw[:end]).encode("utf-16-le")) // 2 for end in span]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,7 +116,7 @@ def _heading(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
     session = unit.session
     if events:
         verdict: Part = (
-            f"{SEVERITY_MARKERS[unit.severity]} {unit.severity}  {count(len(events), 'suspected finding')}",
+            f"{SEVERITY_MARKERS[unit.severity]} {unit.severity}  {_findings(events)}",
             SEVERITY_STYLES[unit.severity],
         )
     else:
@@ -125,10 +125,19 @@ def _heading(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
     paper.rule([(shorten(session.name, 64), "bold")], verdict)
     facts = [session.project, session.environment or "", f"user {session.user}" if session.user else ""]
     facts.append(count(len(session.turns), "turn"))
+    facts += [words(str(flag)) for flag in (unit.report or {}).get("flags") or ()]
     facts.append(count(len(session.trace_ids), "trace"))
     if session.turns:
         facts.append(moment(session.turns[0].started))
     paper.line((" · ".join(shorten(fact, 48) for fact in facts if fact), "dim"), gutter=_INDENT)
+
+
+def _findings(events: Sequence[Event]) -> str:
+    """``3 suspected findings``, or by status where people have judged some."""
+    statuses = Counter(event.status for event in events)
+    if set(statuses) == {"suspected"}:
+        return count(len(events), "suspected finding")
+    return f"{count(len(events), 'finding')}: " + ", ".join(f"{number} {name}" for name, number in statuses.items())
 
 
 def _strip(paper: Paper, session: Session, events: Sequence[Event]) -> None:

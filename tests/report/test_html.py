@@ -142,6 +142,26 @@ def test_evidence_points_into_the_passage_of_its_own_turn() -> None:
     assert evidence["passage"] in shown["turns"][0]["passages"]
 
 
+def test_spans_of_the_report_decide_where_a_repeated_quote_is_marked() -> None:
+    """The second "yes" is meant, behind a line break of two characters, an astral and an invisible one."""
+    answer = "yes \r\n🏔 \u200b yes"
+    twin = samples.passage(7, "yes and yes", 1)
+    turns = (samples.turn(1, "?", answer, replace(twin, text="other"), twin),)
+    report = samples.report()
+    at = answer.rindex("yes")
+    evidence = [{"passage_id": "doc-7", "ref": "t1.p2", "quote": "yes", "span": [8, 11]}]
+    claim = {**report["claims"][0], "quote": "yes", "span": [at, at + 3], "evidence": evidence}
+    unit = samples.unit(session=replace(samples.session(), turns=turns), report={"claims": [claim], "drift_events": []})
+    shown = detail(unit)
+
+    [[start, end, _]] = shown["turns"][0]["marks"]
+    before = shown["turns"][0]["answer"].encode("utf-16-le")[: 2 * start].decode("utf-16-le")
+    assert before == "yes \n🏔 \\u200b "
+    assert end == start + 3
+    [cited] = shown["claims"][0]["evidence"]
+    assert (cited["passage"], cited["at"]) == (1, [8, 11])
+
+
 def test_a_passage_that_recurs_is_stored_once() -> None:
     unit = samples.unit()
     again = samples.turn(6, "again?", "yes", *unit.session.turns[0].passages)

@@ -37,7 +37,7 @@ function sessionHead(entry, data) {
   const { session, unit } = data;
   const facts = [
     session.project, session.environment, session.user && `user ${session.user}`, plural(data.turns.length, "turn"),
-    session.at, session.duration, session.conventions.length && `read as ${session.conventions.join(", ")}`,
+    ...data.flags, session.at, session.duration, session.conventions.length && `read as ${session.conventions.join(", ")}`,
   ].filter(Boolean);
   const judged = [
     `${unit.audit} by ${unit.judge}`, unit.calls && `${plural(unit.calls, "call")}, ${unit.tokens.toLocaleString("en")} tokens, ${unit.cost}`, ...unit.prompts,
