@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from otel_drift.judges.rules_statements import Figure, Reading, names_differ, scopes_differ, similarity
+from otel_drift.judges.rules_statements import Figure, Reading, labels_differ, names_differ, similarity, years_differ
 from otel_drift.text import Qualifier, QualifierClass, content_stems, keeps, qualifiers
 
 _PLAIN: dict[QualifierClass, str] = {
@@ -45,7 +45,7 @@ def lost_qualifier(
         asked: the user's message that `later` answers; a condition it already states need not be repeated.
     """
     del before
-    if scopes_differ(earlier, later):
+    if labels_differ(earlier, later) or years_differ(earlier, later):
         return None
     found = list(qualifiers(earlier.text))
     own = len(found)

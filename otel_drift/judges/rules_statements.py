@@ -28,7 +28,7 @@ SELECTORS = frozenset(
     first second third fourth fifth sixth next last previous initial further additional extra another each later
     standard premium basic plus pro enterprise express economy business deluxe starter personal family group
     domestic international foreign national regional local weekday weekend sunday saturday holiday single double
-    joint half full partial monthly quarterly annual yearly weekly daily winter summer spring autumn
+    joint half full part partial monthly quarterly annual yearly weekly daily winter summer spring autumn
     average default hard soft gross net small large medium online offline paper manual automatic
     synchronous asynchronous private public internal external early late normal special emergency temporary permanent
     oral intravenous tablet capsule liquid old used gold silver bronze platinum mobile desktop outbound inbound
@@ -69,9 +69,26 @@ class Reading:
     years: frozenset[int] = field(default_factory=frozenset)
 
 
-_PRONOUNS = frozenset(["it", "its", "they", "them", "their", "this", "that", "these", "those", "he", "she", "which", "there", "then"])
+_PRONOUNS = frozenset(
+    ["it", "its", "they", "them", "their", "this", "that", "these", "those", "he", "she", "which", "there", "then"]
+)
 _SUBORDINATORS = frozenset(
-    ["if", "should", "once", "when", "whenever", "unless", "because", "since", "although", "while", "as", "provided", "after", "before"]
+    [
+        "if",
+        "should",
+        "once",
+        "when",
+        "whenever",
+        "unless",
+        "because",
+        "since",
+        "although",
+        "while",
+        "as",
+        "provided",
+        "after",
+        "before",
+    ]
 )
 
 
@@ -146,11 +163,14 @@ def picks_differ(a: frozenset[str], b: frozenset[str]) -> bool:
     return any(opposites.get(word, frozenset()) & b - a for word in a - b)
 
 
-def scopes_differ(a: Reading, b: Reading) -> bool:
-    """Whether two sentences speak of different labelled things ("Zone 1", "Zone 2") or years."""
+def labels_differ(a: Reading, b: Reading) -> bool:
+    """Whether two sentences speak of different labelled things ("Zone 1", "Zone 2")."""
     kinds = {kind for kind, _ in a.labels} & {kind for kind, _ in b.labels}
-    if any({v for k, v in a.labels if k == kind} != {v for k, v in b.labels if k == kind} for kind in kinds):
-        return True
+    return any({v for k, v in a.labels if k == kind} != {v for k, v in b.labels if k == kind} for kind in kinds)
+
+
+def years_differ(a: Reading, b: Reading) -> bool:
+    """Whether both sentences name years and none in common."""
     return bool(a.years and b.years and not a.years & b.years)
 
 

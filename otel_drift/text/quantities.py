@@ -160,6 +160,8 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity | None:
     before = text[max(0, start - 48) : start]
     label = "" if spelled else _label(text, start, end)
     unit, unit_end = ("", end) if label else _unit(text, end)
+    if label == "age" and not unit:  # "from age 55" counts years; "Zone 2" is a name
+        label, unit = "", "age"
     if match["money"]:
         unit, start = _UNIT_OF[match["money"].strip()], match.start()
         before = text[max(0, start - 48) : start]
