@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from otel_drift import prompting
 from otel_drift.answer_json import UnreadableAnswerError, read_object
-from otel_drift.budget import Budget
+from otel_drift.budget import Budget, Call
 from otel_drift.errors import BudgetError, ConfigError, JudgeError, UnitError
 from otel_drift.fingerprints import cache_key, content_sha256, strict_schema, unit_fingerprint, unit_id
 from otel_drift.model import (
@@ -175,17 +175,25 @@ class _Run:
                 answer = self.judge.ask(task)
             except JudgeError as error:
                 call.cost = 0.0
+                if error.answer is not None:
+                    self.pay(error.answer, call)
                 failed = (f"{error.reason}: {type(error).__name__}",)
-                self.attempts.append(Attempt(step.name, number, task.prompt, key, None, failed, False, task.messages))
+                self.attempts.append(
+                    Attempt(step.name, number, task.prompt, key, error.answer, failed, False, task.messages)
+                )
                 raise
-            if answer.cost is not None:
-                call.cost = answer.cost
+            self.pay(answer, call)
         if self.cache:
             self.cache.remember(key, task, answer)
+        return answer, key, False
+
+    def pay(self, answer: JudgeAnswer, call: Call) -> None:
+        """Count what an answer took, in the unit and in the run's budget."""
+        if answer.cost is not None:
+            call.cost = answer.cost
         self.input_tokens += answer.input_tokens
         self.output_tokens += answer.output_tokens
         self.cost = total([self.cost, 0.0 if self.judge.embedded else answer.cost])
-        return answer, key, False
 
     def repair(
         self, messages: tuple[Message, ...], raw: str, errors: Sequence[str]
