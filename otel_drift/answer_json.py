@@ -77,6 +77,10 @@ def _only_object(body: str) -> dict[str, Any]:
         raise UnreadableAnswerError(
             "answer_not_json", f"The answer is no valid JSON: {error.msg} at character {error.pos}."
         ) from None
+    except ValueError as error:
+        if isinstance(error, UnreadableAnswerError):
+            raise
+        raise UnreadableAnswerError("answer_not_json", f"The answer is no valid JSON: {error}.") from None
     if "{" in body[end:]:
         raise UnreadableAnswerError(
             "answer_ambiguous", "The answer holds more than one JSON object. Answer with one object and nothing else."

@@ -19,6 +19,13 @@ _NEGATION = re.compile(r"\b(?:no|not|never|none|neither|nor|without|cannot|\w+n[
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LIST_MARK = re.compile(r"^\s*(?:>\s*)?(?:[-*+•·]\s+|\(?\d{1,3}[.)]\s+)?")
 
+_NUMBER = (
+    r"(?:[€$£]?\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|half|noon|midnight"
+    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty"
+    r"|an? (?:dozen|hundred|thousand|million|half|third|quarter|hour|day|week|month|year))\b)"
+)
+"""What ``about`` and ``around`` make approximate; "about the plan", "around the clock" qualify nothing."""
+
 _PLAIN_QUALIFIERS: Mapping[str, re.Pattern[str]] = {
     kind: re.compile(rf"(?<![\w-])(?:{pattern})(?!\w)", re.IGNORECASE)
     for kind, pattern in {
@@ -26,7 +33,8 @@ _PLAIN_QUALIFIERS: Mapping[str, re.Pattern[str]] = {
         "frequency": r"most|many|some|several|on average|in part|partly|largely|not (?:always|all)|tends? to",
         "time_scope": r"now|today|current|this (?:year|month|week|quarter)|until|since",
         "condition": r"if|when|whenever|once|in case|depend(?:s|ing) on|only|otherwise|except|excluding|provided",
-        "approximation": r"up to|at least|at most|more than|less than|close to|or so|about|around|approximate(?:ly)?",
+        "approximation": r"up to|at least|at most|more than|less than|close to|or so|approximate(?:ly)?"
+        rf"|(?:about|around)(?= {_NUMBER})",
         "estimate": r"estimate[sd]?|expected|projected|forecast|planned|provisional",
     }.items()
 }
@@ -52,7 +60,7 @@ def is_long_enough(source: str, quote: str, least: int) -> bool:
         return True
     wanted = _bare(quote)
     wholes = [source, *source.splitlines(), *(sentence.text for sentence in text.sentences(source))]
-    return bool(wanted) and any(_bare(whole) == wanted for whole in wholes)
+    return bool(wanted) and (any(_bare(whole) == wanted for whole in wholes) or _is_sentence(source, quote))
 
 
 def covering_sentences(source: str, quote: str, neighbours: int = 0) -> str:
@@ -95,6 +103,15 @@ def qualifier_classes(sentence: str) -> frozenset[str]:
     strong = {qualifier.kind for qualifier in text.qualifiers(sentence)}
     plain = {kind for kind, pattern in _PLAIN_QUALIFIERS.items() if pattern.search(sentence)}
     return frozenset(strong | plain)
+
+
+def _is_sentence(source: str, quote: str) -> bool:
+    """Whether `quote` begins after the end of a sentence and ends one, by its punctuation alone."""
+    span = find_quote(source, quote)
+    if span is None:
+        return False
+    before, last = source[: span[0]].rstrip(" *_\"'“‘("), source[: span[1]].rstrip(" *_\"'”’)")[-1:]
+    return (not before or before[-1] in ".!?…。\n") and last in (".", "!", "?", "。")
 
 
 @functools.lru_cache(maxsize=1024)
