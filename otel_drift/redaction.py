@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import ipaddress
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -130,7 +131,7 @@ def _imported(path: str) -> Redactor:
 # Every pattern is linear: repeats are bounded and what follows a repeat cannot be matched by it.
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?!\w)")
 _IPV4 = re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)")
-_IPV6 = re.compile(r"(?<![\w:])(?=[0-9A-Fa-f:]{2,39}(?![\w:]))(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{2,39}(?![\w:])")
 _CARD = re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,18}(?![\d-])")
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{1,4}){3,8}(?![A-Za-z0-9])")
 _PHONE = re.compile(
@@ -143,7 +144,7 @@ def _email(text: str) -> str:
 
 
 def _ip(text: str) -> str:
-    return _IPV6.sub("[ip]", _IPV4.sub("[ip]", text))
+    return _IPV6.sub(lambda found: "[ip]" if _is_ipv6(found[0]) else found[0], _IPV4.sub("[ip]", text))
 
 
 def _card(text: str) -> str:
@@ -156,6 +157,13 @@ def _iban(text: str) -> str:
 
 def _phone(text: str) -> str:
     return _PHONE.sub("[phone]", text)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return text.count(":") >= 2 and text != "::" and bool(ipaddress.IPv6Address(text))
+    except ValueError:
+        return False
 
 
 def _luhn(number: str) -> bool:
