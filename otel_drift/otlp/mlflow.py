@@ -8,7 +8,7 @@ from typing import Any
 
 from otel_drift.errors import RecordError
 from otel_drift.model import Span, SpanEvent
-from otel_drift.otlp.records import KINDS, STATUS_CODES, STATUSES, finished_span, parent_id_of
+from otel_drift.otlp.records import KINDS, STATUS_CODES, STATUSES, parent_id_of, put_right
 from otel_drift.otlp.values import Decoding, attributes_of, enum_value, identifier, nanoseconds, plain_value, text_of
 
 SCOPE = "mlflow"
@@ -75,16 +75,13 @@ def _span(item: Any, decoding: Decoding) -> Span:
         status = {"code": item.get("status_code"), "message": item.get("status_message")}
     code = enum_value(str(status.get("code") or "").removeprefix("STATUS_CODE_"), STATUS_CODES)
     attributes = attributes_of(item.get("attributes") or {}, decoding)
-    return finished_span(
-        decoding,
+    span = Span(
         trace_id=identifier(_bare(context.get("trace_id")), 16, "trace id"),
         span_id=identifier(_bare(context.get("span_id")), 8, "span id"),
         parent_id=parent_id_of(_bare(parent), decoding) if parent else None,
         name=text_of(item.get("name"), decoding, "name"),
-        times=(
-            nanoseconds(item.get("start_time_unix_nano") or item.get("start_time")),
-            nanoseconds(item.get("end_time_unix_nano") or item.get("end_time")),
-        ),
+        start=nanoseconds(item.get("start_time_unix_nano") or item.get("start_time")),
+        end=nanoseconds(item.get("end_time_unix_nano") or item.get("end_time")),
         attributes=attributes,
         resource={},
         scope=SCOPE,
@@ -93,6 +90,7 @@ def _span(item: Any, decoding: Decoding) -> Span:
         status_message=text_of(status.get("message"), decoding, "status message"),
         events=tuple(_event(event, decoding) for event in item.get("events") or () if isinstance(event, dict)),
     )
+    return put_right(span, decoding)
 
 
 def _event(event: Mapping[str, Any], decoding: Decoding) -> SpanEvent:

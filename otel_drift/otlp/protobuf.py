@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from otel_drift.errors import RecordError
 from otel_drift.model import LogRecord, Record, Span, SpanEvent
-from otel_drift.otlp.records import STATUSES, Signal, finished_span, parent_id_of
+from otel_drift.otlp.records import STATUSES, Signal, parent_id_of, put_right
 from otel_drift.otlp.values import TRUNCATED, Decoding, any_value, identifier, nanoseconds, text_of
 
 if TYPE_CHECKING:
@@ -70,33 +70,34 @@ def _parsed(message: type[_M], raw: bytes) -> _M:
 def _span(raw: bytes, resource: Mapping[str, Any], scope: str, decoding: Decoding) -> Span:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-    span = _parsed(SpanMessage, raw)
-    trace_id = identifier(span.trace_id, 16, "trace id")
-    span_id = identifier(span.span_id, 8, "span id")
-    if len(span.events) > decoding.limits.max_events:
-        decoding.report(f"{len(span.events)} events, only {decoding.limits.max_events} kept")
-    return finished_span(
-        decoding,
+    message = _parsed(SpanMessage, raw)
+    trace_id = identifier(message.trace_id, 16, "trace id")
+    span_id = identifier(message.span_id, 8, "span id")
+    if len(message.events) > decoding.limits.max_events:
+        decoding.report(f"{len(message.events)} events, only {decoding.limits.max_events} kept")
+    span = Span(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=_parent(span.parent_span_id, decoding),
-        name=text_of(span.name, decoding, "name"),
-        times=(span.start_time_unix_nano, span.end_time_unix_nano),
-        attributes=_attributes(span.attributes, decoding),
+        parent_id=_parent(message.parent_span_id, decoding),
+        name=text_of(message.name, decoding, "name"),
+        start=message.start_time_unix_nano,
+        end=message.end_time_unix_nano,
+        attributes=_attributes(message.attributes, decoding),
         resource=resource,
         scope=scope,
-        kind=span.kind,
-        status=STATUSES[span.status.code] if 0 <= span.status.code < 3 else "unset",
-        status_message=text_of(span.status.message, decoding, "status message"),
+        kind=message.kind,
+        status=STATUSES[message.status.code] if 0 <= message.status.code < 3 else "unset",
+        status_message=text_of(message.status.message, decoding, "status message"),
         events=tuple(
             SpanEvent(
                 text_of(event.name, decoding, "event name"),
                 event.time_unix_nano,
                 _attributes(event.attributes, decoding),
             )
-            for event in span.events[: decoding.limits.max_events]
+            for event in message.events[: decoding.limits.max_events]
         ),
     )
+    return put_right(span, decoding)
 
 
 def _log(raw: bytes, scope: str, decoding: Decoding) -> LogRecord | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -41,6 +43,9 @@ SCOPE_ARRAY_KEYS = (
 SCOPE_KEYS = ("scope", "instrumentationLibrary", "instrumentation_library")
 RECORD_ARRAY_KEYS = ("spans", "logRecords", "log_records", "logs")
 
+_PLAIN_PARENT = re.compile(r"[0-9a-f]{16}\Z").match
+_NO_PARENT = "0" * 16
+
 Signal = Literal["traces", "logs"]
 
 
@@ -57,71 +62,61 @@ def span_from_json(item: Any, resource: Mapping[str, Any], scope: str, decoding:
     span_id = identifier(get("spanId") or get("span_id"), 8, "span id")
     parent = get("parentSpanId") or get("parent_span_id")
     attributes = attributes_of(get("attributes") or [], decoding)
-    status, message = _status(get("status"), decoding)
+    status = get("status")
+    state, message = _status(status, decoding) if status else ("unset", "")
     events = get("events")
     if not item.get("name") and "startTimeUnixNano" not in item and "start_time_unix_nano" not in item:
         raise RecordError("no span: neither a name nor a start time")
     start = nanoseconds(get("startTimeUnixNano") or get("start_time_unix_nano"))
     end = nanoseconds(get("endTimeUnixNano") or get("end_time_unix_nano"))
-    return finished_span(
-        decoding,
-        trace_id=trace_id,
-        span_id=span_id,
-        parent_id=parent_id_of(parent, decoding) if parent else None,
-        name=text_of(get("name"), decoding, "name"),
-        times=(start, end),
-        attributes=attributes,
-        resource=resource,
-        scope=scope,
-        kind=enum_value(get("kind", 0), KINDS),
-        status=status,
-        status_message=message,
-        events=_events(events, decoding) if events else (),
+    span = Span(
+        trace_id,
+        span_id,
+        parent_id_of(parent, decoding) if parent else None,
+        text_of(get("name"), decoding, "name"),
+        start,
+        end,
+        attributes,
+        resource,
+        scope,
+        enum_value(get("kind", 0), KINDS),
+        state,
+        message,
+        _events(events, decoding) if events else (),
+    )
+    return (
+        span if 0 < start <= end and not decoding.truncated and span.parent_id != span_id else put_right(span, decoding)
     )
 
 
-def finished_span(
-    decoding: Decoding,
-    *,
-    trace_id: str,
-    span_id: str,
-    parent_id: str | None,
-    name: str,
-    times: tuple[int, int],
-    attributes: dict[str, Any],
-    resource: Mapping[str, Any],
-    scope: str,
-    kind: int,
-    status: Literal["unset", "ok", "error"],
-    status_message: str,
-    events: tuple[SpanEvent, ...],
-) -> Span:
-    """Return the span with its times and parent put right: what every format has in common.
+def put_right(span: Span, decoding: Decoding) -> Span:
+    """Return the span with times and parent that make sense, and the names of its texts that were cut.
 
     A span without an end has not ended and gets its start; one without a start gets its end.
     """
-    start, end = times
+    start, end = span.start, span.end
     if not start:
         start = end
-        decoding.report("span without a start time" if not end else "span without a start time; its end was taken")
+        decoding.report("span without a start time; its end was taken" if end else "span without start and end time")
     elif end < start:
         if end:
             decoding.report("span ends before it starts; its start was taken as its end")
         end = start
-    if parent_id == span_id:
+    parent_id = span.parent_id
+    if parent_id == span.span_id:
         decoding.report("span is its own parent; taken as a root")
         parent_id = None
+    attributes = span.attributes
     if decoding.truncated:
-        attributes[TRUNCATED] = decoding.truncated
+        attributes = {**attributes, TRUNCATED: decoding.truncated}
         decoding.truncated = []
-    return Span(
-        trace_id, span_id, parent_id, name, start, end, attributes, resource, scope,
-        kind, status, status_message, events,
-    )  # fmt: skip
+    return dataclasses.replace(span, start=start, end=end, parent_id=parent_id, attributes=attributes)
 
 
 def parent_id_of(value: Any, decoding: Decoding) -> str | None:
     """Return the parent's id; None for a root, and (counted) for an id that is none."""
+    if type(value) is str and _PLAIN_PARENT(value) and value != _NO_PARENT:
+        return value
     parent = optional_identifier(value, 8)
     if parent is None and str(value).strip("0A="):
         decoding.report("parent span id is malformed; span taken as a root")

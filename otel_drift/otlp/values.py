@@ -16,6 +16,8 @@ TRUNCATED = "otel_drift.truncated"
 """Attribute naming the texts of a record that were cut at `ReadLimits.max_text`."""
 
 _HEX = re.compile(r"[0-9a-fA-F]*\Z")
+_PLAIN_ID = {size: re.compile(rf"[0-9a-f]{{{size * 2}}}\Z").match for size in (8, 16)}
+_ZERO_ID = {size: "0" * size * 2 for size in (8, 16)}
 _UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
 _INT64 = range(-(2**63), 2**64)
 _SCALARS = {
@@ -59,6 +61,8 @@ def identifier(value: Any, size: int, what: str) -> str:
         RecordError: it is missing, all zeros, or neither.
     """
     if type(value) is str:
+        if _PLAIN_ID[size](value) and value != _ZERO_ID[size]:
+            return value
         if len(value) == size * 2 and _HEX.match(value):
             if value.strip("0"):
                 return value.lower()
@@ -143,15 +147,34 @@ def _attributes_fast(items: list[dict[str, Any]], decoding: Decoding) -> dict[st
     attributes: dict[str, Any] = {}
     for item in items:
         value = item["value"]
-        text = value.get("stringValue")
         key = item["key"]
-        if type(text) is str and type(key) is str:
+        if type(key) is not str:
+            raise TypeError
+        text = value.get("stringValue")
+        if type(text) is str:
             attributes[key] = text
+            continue
+        number = value.get("intValue")
+        if type(number) is str and len(number) < 19:
+            attributes[key] = int(number)
+        elif "arrayValue" in value:
+            attributes[key] = _texts(value) or any_value(value, decoding, key)
+        elif type(value.get("boolValue")) is bool:
+            attributes[key] = value["boolValue"]
         else:
-            attributes[text_of(key, decoding)] = any_value(value, decoding, key)
-    if len(attributes) > decoding.limits.max_attributes:
+            attributes[key] = any_value(value, decoding, key)
+    if len(items) > decoding.limits.max_attributes:
         raise TypeError
     return attributes
+
+
+def _texts(value: dict[str, Any]) -> list[str] | None:
+    """An array of texts; None for any other."""
+    try:
+        texts = [member["stringValue"] for member in value["arrayValue"]["values"]]
+    except (TypeError, KeyError):
+        return None
+    return texts if all(type(text) is str for text in texts) else None
 
 
 def _attributes_tolerant(items: Any, decoding: Decoding, parent: str, depth: int) -> dict[str, Any]:
@@ -188,6 +211,8 @@ def any_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -> 
     if not isinstance(value, dict):
         return None if value is None else plain_value(value, decoding, key, depth)
     for name, content in value.items():
+        if content is None:
+            continue
         shape = _SCALARS.get(name)
         if shape is None:
             continue

@@ -1,0 +1,114 @@
+"""Benchmark of reading: OTLP JSON from file to spool and back, trace by trace.
+
+Run as ``python tests/bench/bench_reading.py [SPANS]``: SPANS (default 500,000) against a tenth of it. Each measurement
+is a process of its own; the rates are medians of three. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from synthetic import write_synthetic
+
+RUNS = 3
+
+
+def main() -> None:
+    """Measure, or (as a child) be measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("spans", nargs="?", type=int, default=500_000)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measured(options.measure)))
+        return
+    with tempfile.TemporaryDirectory(prefix="otel-drift-bench-") as folder:
+        print(json.dumps(compared(Path(folder), options.spans)))
+
+
+def compared(folder: Path, spans: int) -> dict[str, Any]:
+    """Time and memory at `spans` and a tenth of it, and the rates of the other shapes at a tenth."""
+    small, large, document, packed = (folder / name for name in ("small.json", "large.json", "one.json", "packed.gz"))
+    write_synthetic(small, spans // 10)
+    write_synthetic(large, spans)
+    write_synthetic(document, spans // 10, shape="document")
+    write_synthetic(packed, spans // 10, compress=True)
+    at_small = [child(small) for _ in range(RUNS)]
+    at_large = [child(large) for _ in range(RUNS)]
+    rate = statistics.median(run["spans"] / run["seconds"] for run in at_large)
+    into_spool = statistics.median(run["spans"] / run["read_seconds"] for run in at_large)
+    per_span = [statistics.median(run["seconds"] / run["spans"] for run in runs) for runs in (at_small, at_large)]
+    memory = [statistics.median(run["peak_mib"] for run in runs) for runs in (at_small, at_large)]
+    others = {
+        path.stem: statistics.median(run["spans"] / run["seconds"] for run in [child(path) for _ in range(RUNS)])
+        for path in (document, packed)
+    }
+    figures = {
+        "spans": at_large[0]["spans"],
+        "spans_per_second": round(rate),
+        "spans_per_second_into_spool": round(into_spool),
+        "spans_per_second_one_document": round(others["one"]),
+        "spans_per_second_gzip": round(others["packed"]),
+        "megabytes_per_second": round(large.stat().st_size / 1e6 * rate / at_large[0]["spans"], 1),
+        "time_ratio_10x": round(10 * per_span[1] / per_span[0], 2),
+        "peak_mib": memory[1],
+        "memory_ratio_10x": round(memory[1] / memory[0], 3),
+    }
+    for name, value in figures.items():
+        print(f"{name.replace('_', ' '):32} {value:>12,}")
+    return {
+        **figures,
+        "budgets": {
+            "spans into spool per second": [figures["spans_per_second_into_spool"], ">=", 20_000],
+            "time for ten times the spans": [figures["time_ratio_10x"], "<=", 11],
+            "memory for ten times the spans": [figures["memory_ratio_10x"], "<=", 1.3],
+        },
+    }
+
+
+def child(path: Path) -> dict[str, Any]:
+    """Measure reading `path` in a fresh process."""
+    run = subprocess.run(
+        [sys.executable, __file__, "--measure", str(path)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    result: dict[str, Any] = json.loads(run.stdout)
+    return result
+
+
+def measured(path: Path) -> dict[str, Any]:
+    """Read `path` into a spool and load every trace."""
+    from otel_drift.spool import SpanSpool
+    from otel_drift_connectors.otlp_file import OtlpFileSource
+
+    source = OtlpFileSource([path])
+    began = time.perf_counter()
+    with SpanSpool() as spool:
+        for page, _ in source.read():
+            for record in page:
+                spool.add(record)
+        read = time.perf_counter()
+        loaded = sum(len(spool.load(trace_id)) for trace_id in spool.trace_ids())
+        ended = time.perf_counter()
+    if loaded != source.span_count or source.problem_count:
+        raise SystemExit(f"{loaded} of {source.span_count} spans came back, {source.problem_count} problems")
+    return {
+        "spans": loaded,
+        "seconds": ended - began,
+        "read_seconds": read - began,
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
