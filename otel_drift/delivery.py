@@ -59,6 +59,8 @@ class DeliveryReport:
             later = len(one.rejected) - len(refused)
             if later:
                 told.append(f"sink {one.sink} could not take {later} for now; the next run tries again")
+            if not one.error and one.owed > later:
+                told.append(f"sink {one.sink} did not answer for {one.owed - later}; the next run tries again")
         return told
 
 
