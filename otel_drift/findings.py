@@ -110,7 +110,7 @@ def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
             session_id=unit.session.session_id,
             label=label,
             score=score,
-            explanation=_explanation(unit, [_sentence(unit, one) for one in about]),
+            explanation=_explanation(unit, [_sentence(one) for one in about]),
             audit=unit.audit,
             start=start,
             end=end,
@@ -218,11 +218,11 @@ def _finding_record(finding: Finding) -> dict[str, Any]:
 
 
 def _summary(unit: Unit, found: Sequence[Finding]) -> list[str]:
-    turns = f"{len(unit.session.turns)} turn{'' if len(unit.session.turns) == 1 else 's'}"
+    turns = _count(len(unit.session.turns), "turn")
     if not _has_verdict(unit):
         return [f"Not audited ({unit.outcome.replace('_', ' ')}): {unit.reason or 'no reason given'}."]
     if not found:
-        return [f"No {'possible ' if unit.judge_note else ''}finding in {turns}."]
+        return [f"Nothing found in {turns}."]
     by_type: dict[str, list[int]] = {}
     for finding in found:
         by_type.setdefault(finding.type, []).append(finding.turn_number)
@@ -230,18 +230,18 @@ def _summary(unit: Unit, found: Sequence[Finding]) -> list[str]:
         f"{len(numbers)} × {_words(one)} (turn {', '.join(str(n) for n in sorted(set(numbers)))})"
         for one, numbers in by_type.items()
     ]
-    head = f"{len(found)} {'possible ' if unit.judge_note else ''}finding{'' if len(found) == 1 else 's'} in {turns}: "
-    return [head + "; ".join(listed) + ".", *(_sentence(unit, one) for one in sorted(found, key=_rank))]
+    head = f"{_count(len(found), 'suspected finding')} in {turns}: {'; '.join(listed)}."
+    return [head, *(_sentence(one) for one in sorted(found, key=_rank))]
 
 
-def _sentence(unit: Unit, finding: Finding) -> str:
+def _sentence(finding: Finding) -> str:
     """One finding in words: what, how sure, from which turn to which, why, quotes, likely cause."""
-    what = _words(finding.type)
-    what = f"Possible {what}" if unit.judge_note else what[:1].upper() + what[1:]
+    why = finding.explanation.strip()
+    what = [] if why.startswith("Possible ") else [_what(finding)]
     where = f"turn {finding.turn_number}"
     if finding.earlier_turn is not None:
         where = f"turn {finding.earlier_turn} → {where}"
-    parts = [f"{what}, {finding.severity}, confidence {finding.confidence:.2f}, {where}:", finding.explanation.strip()]
+    parts = [", ".join([*what, finding.severity, f"confidence {finding.confidence:.2f}", where]) + ":", why]
     if finding.quotes:
         parts.append("Quotes: " + " / ".join(f"“{_cut(quote.strip(), LONGEST_QUOTE)}”" for quote in finding.quotes))
     if finding.likely_cause:
@@ -249,13 +249,23 @@ def _sentence(unit: Unit, finding: Finding) -> str:
     return " ".join(parts)
 
 
+def _what(finding: Finding) -> str:
+    """A finding is a suspicion until a person has confirmed it, and is worded so."""
+    words = _words(finding.type)
+    return words[:1].upper() + words[1:] if finding.status == "confirmed" else f"Possible {words}"
+
+
 def _explanation(unit: Unit, sentences: Sequence[str]) -> str:
     """Sentences made safe to show and cut to the limit; a judge's note on its limits always survives the cut."""
-    note = _cut(terminal_safe(unit.judge_note), LONGEST_EXPLANATION // 2)
+    note = _cut(terminal_safe(f"Judge: {unit.judge_note}"), LONGEST_EXPLANATION // 2) if unit.judge_note else ""
     text = terminal_safe("\n".join(sentences), multiline=True)
     if not note:
         return _cut(text, LONGEST_EXPLANATION)
     return f"{_cut(text, LONGEST_EXPLANATION - len(note) - 1)}\n{note}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _cut(text: str, limit: int) -> str:

@@ -36,6 +36,7 @@ class Receiver:
     arrived: list[tuple[str, dict[str, Any], str, Any]] = field(default_factory=list)
     http: Callable[[int], tuple[int, dict[str, str], bytes] | None] = lambda _: None
     rpc: Callable[[int, Any], Any] = lambda _, __: None
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     @property
     def logs(self) -> list[Any]:
@@ -45,8 +46,18 @@ class Receiver:
     def spans(self) -> list[Any]:
         return [record for signal, _, _, record in self.arrived if signal == "traces"]
 
+    def wait(self, records: int, seconds: float = 30) -> None:
+        """Wait until so many records have arrived."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.arrived) >= records, seconds), f"{len(self.arrived)} arrived"
+
     def take(self, message: Any) -> None:
         """Unpack an export request."""
+        with self.changed:
+            self._unpack(message)
+            self.changed.notify_all()
+
+    def _unpack(self, message: Any) -> None:
         for resource in getattr(message, "resource_logs", ()):
             for scope in resource.scope_logs:
                 for record in scope.log_records:

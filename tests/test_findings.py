@@ -126,19 +126,28 @@ def test_the_explanation_tells_what_where_why_and_quotes() -> None:
     text = named(unit(finding(3)), "span", "factual_drift").explanation
 
     assert text == (
-        "Contradiction, MAJOR, confidence 0.90, turn 1 → turn 3: The refund period was 30 days and is now 60. "
+        "Possible contradiction, MAJOR, confidence 0.90, turn 1 → turn 3: The refund period was 30 days and is now 60. "
         "Quotes: “within 30 days” / “within 60 days” Likely cause: generation error."
     )
 
 
-def test_a_judge_with_a_note_says_possible_and_its_limits() -> None:
-    note = "The embedded judge compares words and numbers; it misses paraphrases."
-    one = unit(finding(3, explanation="y" * 5_000), judge_note=note)
+def test_a_finding_is_a_suspicion_until_confirmed_and_says_possible_once() -> None:
+    def text(**changes: str) -> str:
+        return (named(unit(finding(3, **changes)), "span", "factual_drift").explanation or "")[:60]
 
-    for made in annotations(one):
-        assert "ossible " in (made.explanation or "")
-        assert (made.explanation or "").endswith(note)
-    assert (named(unit(judge_note=note), "session", "factual_drift").explanation or "").startswith("No possible")
+    assert text(status="confirmed").startswith("Contradiction, MAJOR, confidence 0.90")
+    assert text(explanation="Possible contradiction of t1: 30 is now 60.").startswith(
+        "MAJOR, confidence 0.90, turn 1 →"
+    )
+    assert text(type="UNSUPPORTED_NEW_CLAIM").startswith("Possible unsupported new claim, MAJOR")
+
+
+def test_a_judges_note_on_its_limits_survives_the_length_limit() -> None:
+    note = "compares words and numbers; misses paraphrases"
+
+    for one in (unit(finding(3, explanation="y" * 5_000), judge_note=note), unit(judge_note=note)):
+        for made in annotations(one):
+            assert (made.explanation or "").endswith(f"\nJudge: {note}")
 
 
 @given(st.text(max_size=3_000), st.text(max_size=3_000), st.text(max_size=300))
