@@ -35,12 +35,17 @@ GROUNDED_RIVAL = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A statement with what surrounds it: its whole answer, its turn's passages, and the sentences that ground it."""
+    """A statement with what surrounds it.
+
+    Its whole answer, its turn's passages, the sentences that ground it, and the names that its talk is about: its own,
+    else those of the nearest sentence before it, else the question's.
+    """
 
     reading: Reading
     answer: str
     passages: tuple[str, ...]
     evidence: tuple[str, ...]
+    topic: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class Contradiction:
 def contradiction(earlier: Said, later: Said) -> Contradiction | None:
     """The strongest showable contradiction between two statements, or None."""
     if labels_differ(earlier.reading, later.reading):
+        return None
+    if earlier.topic and later.topic and not earlier.topic & later.topic:
         return None
     found = [*_other_event_date(earlier, later)]
     if not years_differ(earlier.reading, later.reading):
@@ -149,18 +156,28 @@ def _coexist(a: Figure, b: Figure, earlier: Said, later: Said) -> bool:
     """Whether the sources or the answers know both figures, or a clause has several: then nothing is contradicted."""
     if not _stands_in(a, earlier.passages):
         return True
-    for figure, reading in ((a, earlier.reading), (b, later.reading)):
-        rivals = [f for f in reading.figures if f.clause == figure.clause and f is not figure]
-        if any(_comparable(figure, rival) for rival in rivals):
-            return True
+    if _has_rival(a, earlier.reading, b) or _has_rival(b, later.reading, a):
+        return True
     if _stands_in(b, (earlier.answer,)) or _stands_in(a, (later.answer,)):
         return True
     return any(_stands_in(a, (p,)) and _stands_in(b, (p,)) for p in {*earlier.passages, *later.passages})
 
 
+def _has_rival(figure: Figure, reading: Reading, other: Figure) -> bool:
+    """Whether the clause has a second figure of the kind that `other` could as well be held against."""
+    for rival in reading.figures:
+        if rival.clause != figure.clause or rival is figure or not _comparable(figure, rival):
+            continue
+        roles = [f.quantity.role if f.quantity else "" for f in (figure, rival, other)]
+        if roles[0] != roles[2] or roles[1] == roles[2] or not roles[2]:
+            return True
+    return False
+
+
 def _alike(a: Figure, b: Figure, earlier: Said, later: Said) -> tuple[float, bool]:
     """Similarity of what the two figures are figures of: by the statements, else by the sentences that ground them."""
-    said = _context_similarity(_context(a), _context(b))
+    agreeing = len(_other_figures(a, earlier.reading) & _other_figures(b, later.reading))
+    said = _context_similarity(_context(a), _context(b), agreeing)
     if picks_differ(a.context, b.context):
         return 0.0, False
     sources = max(
@@ -173,7 +190,20 @@ def _alike(a: Figure, b: Figure, earlier: Said, later: Said) -> tuple[float, boo
         ),
         default=0.0,
     )
+    if sources <= said and not _stands_in(b, later.passages):
+        said = max(said, _against_sources(a, b, earlier))
     return max(said, sources), sources > said
+
+
+def _against_sources(a: Figure, b: Figure, earlier: Said) -> float:
+    """Similarity of the later figure's clause to the one in the earlier turn's passages that holds the earlier figure."""
+    best = 0.0
+    for source in map(read, earlier.evidence):
+        for figure in source.figures:
+            same = figure.text == a.text and not _has_rival(figure, source, b)
+            if same and not _RANGE.search(source.clauses[figure.clause]):
+                best = max(best, _context_similarity(_context(figure), _context(b)))
+    return best
 
 
 def _context(figure: Figure) -> frozenset[str]:
@@ -182,11 +212,11 @@ def _context(figure: Figure) -> frozenset[str]:
     return figure.context if measure else figure.context | {counted}
 
 
-def _context_similarity(a: frozenset[str], b: frozenset[str]) -> float:
+def _context_similarity(a: frozenset[str], b: frozenset[str], agreeing: int = 0) -> float:
     if picks_differ(a, b):
         return 0.0
     alike, shared = similarity(a, b)
-    return alike if shared >= 3 else 0.0
+    return alike if shared >= 2 and shared + agreeing >= 3 else 0.0
 
 
 def _stands_in(figure: Figure, texts: Sequence[str]) -> bool:
@@ -255,13 +285,13 @@ def _charge(earlier: Said, later: Said) -> Iterator[Contradiction]:
         price = _price(later.reading, subject)
         if (
             price
-            and _same_talk(earlier, later)
+            and _same_talk(subject, earlier, later)
             and not _stands_in(price, (*later.passages, *earlier.passages, earlier.answer))
         ):
             yield Contradiction(f"“{free}” became a charge of {price.text}", 0.8)
     for subject, free in _free_subjects(later.reading):
         price = _price(earlier.reading, subject)
-        if price is None or not _same_talk(earlier, later) or not _stands_in(price, earlier.passages):
+        if price is None or not _same_talk(subject, earlier, later) or not _stands_in(price, earlier.passages):
             continue
         sources = [s.text for p in (*later.passages, *earlier.passages) for s in statements(p)]
         if not any(_FREE.search(text) and subject & read(text).content for text in sources):
@@ -280,14 +310,14 @@ def _price(reading: Reading, subject: frozenset[str]) -> Figure | None:
     if not subject <= reading.content or _FREE.search(reading.text):
         return None
     for figure in reading.figures:
-        if figure.quantity and figure.quantity.unit in MONEY and figure.quantity.value > 0:
-            if _CHARGED.search(reading.clauses[figure.clause]):
-                return figure
+        costs = figure.quantity is not None and figure.quantity.unit in MONEY and figure.quantity.value > 0
+        if costs and _CHARGED.search(reading.clauses[figure.clause]):
+            return figure
     return None
 
 
-def _same_talk(earlier: Said, later: Said) -> bool:
-    return len((earlier.reading.content & later.reading.content) - _FEE_WORDS) >= 3
+def _same_talk(subject: frozenset[str], earlier: Said, later: Said) -> bool:
+    return len(subject) >= 2 or len((earlier.reading.content & later.reading.content) - _FEE_WORDS) >= 3
 
 
 def _opposite(earlier: Said, later: Said) -> Iterator[Contradiction]:

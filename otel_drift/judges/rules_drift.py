@@ -13,7 +13,19 @@ from otel_drift.judges.rules_grounding import Evidence, Grounding, ground, read_
 from otel_drift.judges.rules_qualification import LostQualifier, lost_qualifier
 from otel_drift.judges.rules_statements import Reading, read
 from otel_drift.model import Session, Turn
-from otel_drift.text import clauses, content_words, is_english, number_values, qualifiers, quantities, statements
+from otel_drift.text import (
+    clauses,
+    content_words,
+    is_english,
+    names,
+    number_values,
+    qualifiers,
+    quantities,
+    statements,
+    stem,
+)
+from otel_drift.text.dates import MONTHS
+from otel_drift.text.quantities import Quantity, is_unit
 
 Status = Literal["GROUNDED", "PARTIALLY_GROUNDED", "UNSUPPORTED", "NOT_GROUNDABLE"]
 
@@ -90,8 +102,23 @@ def _claims(turn: Turn, offset: int) -> Iterator[_Claim]:
             grounding=judged,
             evidence=quotes,
             missing_qualifier=missing,
-            said=Said(reading, turn.answer or "", tuple(t for t in texts if t), tuple(q for _, q in quotes)),
+            said=Said(
+                reading,
+                turn.answer or "",
+                tuple(t for t in texts if t),
+                tuple(q for _, q in quotes),
+                _topic([s.text for s in found[: index + 1]], turn.user or ""),
+            ),
         )
+
+
+def _topic(said: list[str], asked: str) -> frozenset[str]:
+    """The names a sentence is about: its own, else those of the nearest sentence before it, else the question's."""
+    for text in (*reversed(said), asked):
+        found = frozenset(stem(n) for n in names(text) if n.casefold() not in MONTHS and not is_unit(n))
+        if found:
+            return found
+    return frozenset()
 
 
 def _status(
@@ -257,27 +284,58 @@ def _partly_borne_out(claim: _Claim) -> bool:
 
 
 def _is_arithmetic(claim: _Claim, known: Evidence) -> bool:
-    """Whether every missing number is a sum, difference, product, quotient or share of figures at hand.
+    """Whether every missing figure can be reckoned from known figures near at hand, units matching.
 
-    Two figures must be near at hand (in the sentence, the question or the answer), else anything could be made of many.
+    Near at hand: in the sentence, the answer or the question; anything could be made of all figures of a session.
     """
-    missing = [number_values(text) for text in claim.grounding.missing_numbers]
+    missing = [q for q in quantities(claim.reading.text) if q.text in claim.grounding.missing_numbers]
     if not missing:
         return False
-    near = (
-        number_values(claim.reading.text)
-        | number_values(claim.turn.user or "")
-        | number_values(claim.turn.answer or "")
+    source_numbers = number_values(" ".join(claim.said.passages)) | known.numbers
+    near = [
+        q
+        for text in (claim.turn.answer or "", claim.turn.user or "")
+        for q in quantities(text)
+        if number_values(q.text) & source_numbers
+    ]
+    results = list(_reckoned(near, claim.reading.text))
+    return all(
+        any(unit == q.unit and abs(value - q.value) <= 0.005 * max(1.0, abs(q.value)) for value, unit in results)
+        for q in missing
     )
-    given = {v for v in near if v in known.numbers or v in number_values(" ".join(claim.said.passages))}
-    if len(given) < 2:
-        return False
-    results: set[float] = set()
-    for a, b in combinations(sorted(given)[-24:], 2):
-        results.update((a + b, b - a, a * b, a * b / 100))
-        if a:
-            results.add(b / a)
-    return all(any(abs(r - v) <= 0.005 * max(1.0, abs(v)) for r in results for v in values) for values in missing)
+
+
+_PERIODS = (
+    ("year", 12.0),
+    ("year", 52.0),
+    ("year", 365.0),
+    ("week", 7.0),
+    ("day", 24.0),
+    ("hour", 60.0),
+    ("quarter", 3.0),
+)
+
+
+def _reckoned(near: list[Quantity], sentence: str) -> Iterator[tuple[float, str]]:
+    for quantity in near:
+        for period, factor in _PERIODS:
+            if period in sentence:
+                yield quantity.value * factor, quantity.unit
+            elif quantity.per == period:
+                yield quantity.value / factor, quantity.unit
+    for a, b in combinations(near[:24], 2):
+        if a.unit == b.unit:
+            yield a.value + b.value, a.unit
+            yield abs(a.value - b.value), a.unit
+            if a.value and b.value:
+                yield max(a.value, b.value) / min(a.value, b.value), ""
+                yield 100 * min(a.value, b.value) / max(a.value, b.value), "%"
+        for one, other in ((a, b), (b, a)):
+            yield one.value * other.value, one.unit
+            if other.unit == "%":
+                yield one.value * other.value / 100, one.unit
+            if other.value:
+                yield one.value / other.value, one.unit
 
 
 def _event(

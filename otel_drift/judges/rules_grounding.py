@@ -257,9 +257,7 @@ def _missing_numbers(sentence: str, evidence: Evidence) -> tuple[str, ...]:
             continue
         if not number_values(quantity.text) & evidence.numbers:
             missing.append(quantity.text)
-    for date in dates(sentence):
-        if not number_values(date.text) <= evidence.numbers:
-            missing.append(date.text)
+    missing += [d.text for d in dates(sentence) if not number_values(d.text) <= evidence.numbers]
     return tuple(missing)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from otel_drift.judges.rules_statements import Figure, Reading, labels_differ, names_differ, similarity, years_differ
@@ -32,65 +33,79 @@ class LostQualifier:
 
 
 def lost_qualifier(
-    earlier: Reading, later: Reading, *, before: str = "", after: str = "", around: str = "", asked: str = ""
+    earlier: Reading, later: Reading, *, after: str = "", around: str = "", asked: str = ""
 ) -> LostQualifier | None:
     """The qualifier that `later` lost of what `earlier` says, or None.
 
     Args:
         earlier: the qualified wording.
         later: the restatement.
-        before: unused unless the qualifier stands in the sentence before `earlier`.
         after: the sentence after `earlier`, which may qualify it ("This was the position as of April.").
         around: the sentences next to `later`; a qualifier of the class there counts as kept.
         asked: the user's message that `later` answers; a condition it already states need not be repeated.
     """
-    del before
     if labels_differ(earlier, later) or years_differ(earlier, later):
         return None
-    found = list(qualifiers(earlier.text))
-    own = len(found)
+    kept = {q.kind for q in (*qualifiers(later.text), *qualifiers(around))}
+    for qualifier in qualifiers(earlier.text):
+        if not _is_kept(qualifier.kind, kept) and not _already_asked(earlier, qualifier, asked):
+            for i in _qualified_clauses(earlier, qualifier):
+                found = _restated(earlier, i, later, qualifier)
+                if found is not None:
+                    return found
     if after.split(" ", 1)[0] in ("This", "That", "It", "These", "They"):
-        found.extend(q for q in qualifiers(after) if q.kind in ("frequency", "time_scope", "estimate"))
-    for number, qualifier in enumerate(found):
-        aligned = _aligned(earlier, later, qualifier if number < own else None)
-        if aligned is None:
-            continue
-        clause, alike, with_figure = aligned
-        if qualifier.kind == "approximation" and not with_figure:
-            continue
-        if keeps(clause, qualifier.kind):
-            continue
-        if any(q.kind == qualifier.kind for q in (*qualifiers(later.text), *qualifiers(around))):
-            continue
-        if qualifier.kind in ("likelihood", "estimate") and any(
-            q.kind in ("likelihood", "estimate") for q in (*qualifiers(later.text), *qualifiers(around))
-        ):
-            continue
-        if qualifier.kind in ("condition", "time_scope") and _already_asked(earlier, qualifier, asked):
-            continue
-        return LostQualifier(qualifier, alike, with_figure)
+        for qualifier in qualifiers(after):
+            if qualifier.kind in ("frequency", "time_scope", "estimate") and not _is_kept(qualifier.kind, kept):
+                found = _restated(earlier, len(earlier.clauses) - 1, later, qualifier)
+                if found is not None:
+                    return found
     return None
 
 
-def _aligned(earlier: Reading, later: Reading, qualifier: Qualifier | None) -> tuple[str, float, bool] | None:
-    """The clause of `later` that restates the qualified clause of `earlier`, the similarity, whether a figure agrees."""
-    best: tuple[str, float, bool] | None = None
-    for i, clause in enumerate(earlier.clauses):
-        if qualifier is not None and qualifier.text.casefold() not in clause.casefold():
+def _is_kept(kind: QualifierClass, kept: set[QualifierClass]) -> bool:
+    return kind in kept or (kind in _UNCERTAIN and bool(_UNCERTAIN & kept))
+
+
+_UNCERTAIN: frozenset[QualifierClass] = frozenset({"likelihood", "estimate"})
+
+
+def _qualified_clauses(reading: Reading, qualifier: Qualifier) -> Iterator[int]:
+    """The clauses a qualifier speaks about: its own, or for a condition clause the one before it (else after it)."""
+    marker = qualifier.text.casefold()
+    for i, clause in enumerate(reading.clauses):
+        folded = clause.casefold()
+        if marker not in folded:
             continue
-        marker = frozenset(content_stems(qualifier.text)) if qualifier else frozenset()
-        context = earlier.contexts[i] - marker
-        mine = [f for f in earlier.figures if f.clause == i]
-        for j, restated in enumerate(later.clauses):
-            theirs = [f for f in later.figures if f.clause == j]
-            agreeing = _agree(mine, theirs) or bool(earlier.labels & later.labels)
-            if (mine and theirs and not _agree(mine, theirs)) or names_differ(earlier, i, later, j):
-                continue
-            alike, shared = similarity(context, later.contexts[j])
-            enough = (shared >= 2 and alike >= 0.5) if agreeing else (shared >= 4 and alike >= 0.7)
-            if enough and (best is None or alike > best[1]):
-                best = (restated, alike, _agree(mine, theirs))
-    return best
+        if qualifier.kind == "condition" and folded.startswith(marker) and len(reading.clauses) > 1:
+            yield i - 1 if i else 1
+        else:
+            yield i
+
+
+def _restated(earlier: Reading, i: int, later: Reading, qualifier: Qualifier) -> LostQualifier | None:
+    """The clause of `later` that says what clause `i` of `earlier` says, unless it keeps a marker of the class."""
+    context = earlier.contexts[i] - frozenset(content_stems(qualifier.text))
+    mine = [f for f in earlier.figures if f.clause == i]
+    best: tuple[float, int, bool] | None = None
+    for j in range(len(later.clauses)):
+        theirs = [f for f in later.figures if f.clause == j]
+        agreeing = _agree(mine, theirs)
+        if (mine and theirs and not agreeing) or names_differ(earlier, i, later, j):
+            continue
+        alike, shared = similarity(context, later.contexts[j])
+        if agreeing or earlier.labels & later.labels:
+            enough = shared >= 2 and alike >= 0.5
+        else:
+            enough = shared >= 4 and alike >= (0.8 if qualifier.kind == "condition" else 0.7)
+            enough = enough or (shared >= 3 and alike >= 0.9 and qualifier.kind != "condition")
+        if enough and (best is None or alike > best[0]):
+            best = (alike, j, agreeing)
+    if best is None or (qualifier.kind == "approximation" and not best[2]):
+        return None
+    where = later.text if qualifier.kind == "condition" else later.clauses[best[1]]
+    if keeps(where, qualifier.kind):
+        return None
+    return LostQualifier(qualifier, best[0], best[2])
 
 
 def _agree(a: list[Figure], b: list[Figure]) -> bool:
@@ -99,7 +114,7 @@ def _agree(a: list[Figure], b: list[Figure]) -> bool:
 
 
 def _already_asked(earlier: Reading, qualifier: Qualifier, asked: str) -> bool:
-    if not asked:
+    if not asked or qualifier.kind not in ("condition", "time_scope"):
         return False
     tail = earlier.text[earlier.text.casefold().find(qualifier.text.casefold()) + len(qualifier.text) :][:80]
     wanted = set(content_stems(qualifier.text)) | set(content_stems(tail)[:4])

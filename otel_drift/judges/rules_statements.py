@@ -19,6 +19,7 @@ from otel_drift.text import (
     stem,
 )
 from otel_drift.text.dates import MONTHS
+from otel_drift.text.quantities import is_unit
 
 SELECTORS = frozenset(
     stem(word)
@@ -32,7 +33,7 @@ SELECTORS = frozenset(
     average default hard soft gross net small large medium online offline paper manual automatic
     synchronous asynchronous private public internal external early late normal special emergency temporary permanent
     oral intravenous tablet capsule liquid old used gold silver bronze platinum mobile desktop outbound inbound
-    incoming outgoing upload download read write primary secondary tertiary severe mild moderate acute chronic
+    incoming outgoing upload download primary secondary tertiary severe mild moderate acute chronic
     renewal deposit booster overage roaming transfer refund exchange
     """.split()  # noqa: SIM905 - a table reads better than quoted strings
 )
@@ -120,7 +121,9 @@ def read(sentence: str) -> Reading:
         content=frozenset(stem(w) for w in content_words(sentence) if not w[0].isdigit()),
         figures=tuple(figures),
         labels=frozenset(labels),
-        names=tuple(frozenset(stem(n) for n in names(p) if n.casefold() not in MONTHS) for p in pieces),
+        names=tuple(
+            frozenset(stem(n) for n in names(p) if n.casefold() not in MONTHS and not is_unit(n)) for p in pieces
+        ),
         years=frozenset(d.year for d in dates(sentence) if d.year is not None),
     )
 

@@ -20,7 +20,7 @@ STOPWORDS = _word_set(
     her here here's hers herself him himself his how however i i'd i'll i'm i've if in instead into is isn't it it's
     its itself just let let's like ll many may me might more most much must my myself need no nor not now of off
     often on once one only onto or other others otherwise our ours ourselves out over own per please quite rather re
-    really s same say see shall she she's should shouldn't since so some something soon still such sure t take than
+    really s same say see shall she she's should shouldn't since so some something soon still such sure t  than
     thank thanks that that's the their theirs them themselves then there there's therefore these they they'd they'll
     they're they've thing things this those though through thus till to together too toward towards under until up
     upon us use used using ve very was wasn't way we we'd we'll we're we've well were weren't what what's when where
@@ -55,7 +55,7 @@ IRREGULAR = _pairs(
     led:lead met:meet ran:run said:say seen:see saw:see shown:show spent:spend taught:teach thought:think told:tell
     worn:wear children:child women:woman men:man people:person died:death dies:death die:death dead:death drawn:draw
     drew:draw sung:sing sang:sing grew:grow grown:grow chose:choose chosen:choose choice:choose cost:cost costs:cost
-    uk:unitedkingdom us:us usa:us
+    uk:kingdom us:us usa:us
     """
 )
 """Forms that no suffix rule brings together."""

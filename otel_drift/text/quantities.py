@@ -19,7 +19,7 @@ class Quantity:
     """A number in a text.
 
     `unit` is canonical (``%``, ``eur``, ``gb``, ``month``, ``mg/l``), for a counted thing the stem of its noun, and
-    empty where none follows; `value` is in that unit (two weeks: 14 ``day``). `per` is the denominator (``day`` in
+    empty where none follows; `value` is in that unit (two weeks: 14 ``day``; times of day: minutes, ``clock``). `per` is the denominator (``day`` in
     "3 EUR per day"). `label` is the stem of the word the number names rather than counts ("Zone 2", "form ER-2") or
     ``/`` in a pair such as "180/105 mmHg": such numbers are names. `role` says which end it marks: most, least, about.
     """
@@ -49,6 +49,11 @@ _NUMBER = re.compile(
     + r")(?P<multiplier>\s?(?:hundred|thousand|million|billion|bn)\b|[kK]\b)?(?![^\W\d_]*\d)",
     re.IGNORECASE,
 )
+_CLOCK = re.compile(
+    r"(?<![\w:.,])(?P<hour>[01]?\d|2[0-3])(?:[:.](?P<minute>[0-5]\d))?\s?(?P<half>[ap]\.?m\b\.?)"
+    r"|(?<![\w:.,])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])",
+    re.IGNORECASE,
+)
 _CITATION = re.compile(r"\[\^?\d[\d,\s\-\u2013]*\]")
 
 _UNITS = {
@@ -73,7 +78,7 @@ _CANONICAL = {  # exact conversions only: a quarter is not always ninety days
     "km": ("m", 1000.0), "cm": ("m", 0.01), "mm": ("m", 0.001), "tb": ("gb", 1000.0), "mb": ("gb", 0.001),
     "mib": ("kib", 1024.0), "gib": ("kib", 1048576.0),
 }  # fmt: skip
-MEASURES = frozenset(_UNITS)
+MEASURES = frozenset(_UNITS) | {"clock", "age"}
 """Units of measure, as against counted nouns; a unit with a slash (``mg/l``) is one too."""
 MONEY = frozenset({"eur", "usd", "gbp", "chf", "jpy", "cent", "pence"})
 """Currencies."""
@@ -109,6 +114,11 @@ _ABOUT = re.compile(
 )
 
 
+def is_unit(word: str) -> bool:
+    """Whether `word` is a unit of measure as written: ``EUR``, ``GB``."""
+    return word.casefold() in _UNIT_OF
+
+
 @lru_cache(maxsize=8192)
 def quantities(text: str) -> tuple[Quantity, ...]:
     """Return the numbers of `text` with their units in order; dates and citation markers left out.
@@ -117,12 +127,23 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     """
     taken = [(d.start, d.end) for d in dates(text)] + [m.span() for m in _CITATION.finditer(text)]
     found = []
+    for match in _CLOCK.finditer(text):
+        found.append(_clock(match))
+        taken.append(match.span())
     for match in _NUMBER.finditer(text):
         if not any(match.start("digits") < end and match.end() > start for start, end in taken):
             quantity = _quantity(text, match)
             if quantity is not None:
                 found.append(quantity)
-    return tuple(found)
+    return tuple(sorted(found, key=lambda q: q.start))
+
+
+def _clock(match: re.Match[str]) -> Quantity:
+    hour = int(match["hour"] or match["hour24"])
+    if match["half"]:
+        hour = hour % 12 + (12 if match["half"][0] in "pP" else 0)
+    minutes = 60 * hour + int(match["minute"] or match["minute24"] or 0)
+    return Quantity(float(minutes), "clock", "", "", "", match.group(), match.start(), match.end())
 
 
 @lru_cache(maxsize=8192)

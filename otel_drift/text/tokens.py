@@ -10,12 +10,15 @@ from itertools import pairwise
 
 from otel_drift.text.lexicon import ENGLISH_FUNCTION_WORDS, IRREGULAR, OTHER_FUNCTION_WORDS, STOPWORDS
 
-WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*|[^\W_]+")
-"""A word, or a number with its separators. Hyphens separate: ``carried-over`` is two words."""
+WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_][^\W_]*(?:['\u2019][^\W\d_]+)*")
+"""A word, or a number with its separators. Hyphens separate (``carried-over`` is two words); ``X200`` is one."""
 
 
 _SUFFIXES = ("ations", "ation", "tions", "tion", "ions", "ion", "ments", "ment", "ings", "ing", "edly", "ied", "ies",
              "ness", "ally", "ly", "ed", "es", "er", "ers", "s", "y", "e")  # fmt: skip
+
+
+_SHIP = re.compile(r"(?<=[^\W\d_]{4})ships?$")
 
 
 @lru_cache(maxsize=65536)
@@ -33,6 +36,7 @@ def stem(word: str) -> str:
         return folded
     if folded in IRREGULAR:
         folded = IRREGULAR[folded]
+    folded = _SHIP.sub("", folded)
     for suffix in _SUFFIXES:
         if folded.endswith(suffix) and len(folded) - len(suffix) >= 3 and not folded.endswith("ss"):
             folded = folded[: -len(suffix)]
@@ -90,7 +94,7 @@ def names(sentence: str) -> list[str]:
         if word[0].isdigit():
             opening = False
             continue
-        inner = any(c.isupper() for c in word[1:])
+        inner = any(c.isupper() or c.isdigit() for c in word[1:])
         before = sentence[: match.start()].rstrip()
         opening = opening or before[-1:] in ("", ".", "!", "?", ":", '"', "\u201c", "*", "#", "-", "\u2022")
         if len(word) > 1 and (inner or (word[0].isupper() and not opening)) and is_content(word):
