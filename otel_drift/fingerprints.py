@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -67,6 +68,7 @@ def cache_key(task: JudgeTask, judge: Judge) -> str:
     return hashlib.sha256(_canonical(decisive)).hexdigest()
 
 
+@functools.lru_cache(maxsize=64)
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of `model` as providers' strict modes want it: closed objects, every key required."""
     schema: dict[str, Any] = _strict(model.model_json_schema())

@@ -185,6 +185,8 @@ def _pair_errors(
             f"the earlier claim {_shown(earlier.id)} is {earlier.grounding_status}; a contradiction needs an earlier "
             "claim that is GROUNDED or PARTIALLY_GROUNDED."
         )
+    if event.drift_type == CONTRADICTION and is_restatement(later.quote, earlier.quote):
+        yield f"claim {_shown(later.id)} says the same as {_shown(earlier.id)}: no contradiction."
     if event.drift_type == DROPPED_QUALIFICATION:
         yield from _qualification_errors(earlier, later, earlier_turn, later_turn)
 
@@ -198,13 +200,15 @@ def _may_contradict(earlier: ClaimAnswer, later: ClaimAnswer) -> bool:
 def _qualification_errors(
     earlier: ClaimAnswer, later: ClaimAnswer, earlier_turn: Turn, later_turn: Turn
 ) -> Iterator[str]:
-    before = covering_sentences(earlier_turn.answer or "", earlier.quote, neighbours=1)
+    before = covering_sentences(earlier_turn.answer or "", earlier.quote)
+    around = covering_sentences(earlier_turn.answer or "", earlier.quote, neighbours=1)
     after = covering_sentences(later_turn.answer or "", later.quote)
     if not (text.is_english(before) and text.is_english(after)):
         if not earlier.qualifiers:
             yield f"claim {_shown(earlier.id)} lists no qualifiers, so none was dropped."
         return
-    had, has = qualifier_classes(before), qualifier_classes(after)
+    had = qualifier_classes(before) | {qualifier.kind for qualifier in text.qualifiers(around)}
+    has = qualifier_classes(after)
     if not had:
         yield f"the quote of claim {_shown(earlier.id)} holds no explicit qualifier, so none was dropped."
     elif not had - has:

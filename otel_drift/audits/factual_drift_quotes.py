@@ -30,7 +30,7 @@ _PLAIN_QUALIFIERS: Mapping[str, re.Pattern[str]] = {
     kind: re.compile(rf"(?<![\w-])(?:{pattern})(?!\w)", re.IGNORECASE)
     for kind, pattern in {
         "likelihood": r"(?-i:may)|might|could|uncertain|unclear|not (?:certain|sure|clear|guaranteed)",
-        "frequency": r"most|many|some|several|on average|in part|partly|largely|not (?:always|all)|tends? to",
+        "frequency": r"most|many|some|on average|in part|partly|largely|not (?:always|all)|tends? to",
         "time_scope": r"now|today|current|this (?:year|month|week|quarter)|until|since",
         "condition": r"if|when|whenever|once|in case|depend(?:s|ing) on|only|otherwise|except|excluding|provided",
         "approximation": r"up to|at least|at most|more than|less than|close to|or so|approximate(?:ly)?"
@@ -42,6 +42,9 @@ _PLAIN_QUALIFIERS: Mapping[str, re.Pattern[str]] = {
 
 def find_quote(source: str, quote: str) -> tuple[int, int] | None:
     """Where `quote` stands verbatim in `source` (folded as `otel_drift.text` does), not cut out of a word or number."""
+    start = source.find(quote) if quote and quote == quote.strip() else -1
+    if start >= 0 and not _cuts(source, start, start + len(quote)):
+        return start, start + len(quote)
     offset = 0
     for _ in range(_MOST_TRIES):
         span = text.locate(source[offset:], quote)
