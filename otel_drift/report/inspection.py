@@ -86,7 +86,7 @@ def _heading(paper: Paper, session: Session) -> None:
     ]
     if session.turns:
         first, last = session.turns[0].started, max(turn.ended for turn in session.turns)
-        facts += [moment(first), duration(last - first) if first else ""]
+        facts += [moment(first), duration(last - first) if 0 < first < last - 1_000_000_000 else ""]
     models = sorted({turn.model for turn in session.turns if turn.model})
     if len(models) == 1:
         facts.append(f"model {models[0]}")

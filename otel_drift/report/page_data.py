@@ -198,7 +198,7 @@ def _session(session: Session) -> dict[str, Any]:
         "user": _shown(session.user or ""),
         "traces": [_shown(trace) for trace in session.trace_ids],
         "at": moment(started),
-        "duration": duration(ended - started) if started else "",
+        "duration": duration(ended - started) if 0 < started < ended - 1_000_000_000 else "",
         "conventions": [_shown(name) for name in session.conventions],
         "hints": [{"what": _shown(hint.what), "remedy": _shown(hint.remedy)} for hint in session.hints],
     }

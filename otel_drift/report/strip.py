@@ -11,6 +11,7 @@ from otel_drift.model import SEVERITY_SCORES, Turn
 from otel_drift.report.wording import SEVERITY_MARKERS, SEVERITY_STYLES
 
 _MAX_LANES = 5
+_MAX_ROWS = 8
 _LABEL_ROOM = 24
 
 
@@ -28,7 +29,7 @@ def draw_strip(turns: Sequence[Turn], severities: Mapping[int, str], arcs: Seque
     """Draw numbers, markers and arcs in at most `width` columns.
 
     ``●`` answered, ``○`` no answer captured, ``×`` failed, else the marker of the turn's worst severity. Sessions too
-    long for one line are drawn in several, and then without arcs.
+    long for one line are drawn in several, and then without arcs; those longer than a screen not at all.
 
     Args:
         turns: The turns, in order.
@@ -40,6 +41,8 @@ def draw_strip(turns: Sequence[Turn], severities: Mapping[int, str], arcs: Seque
         return []
     step = min(8, max(3, (width - _LABEL_ROOM) // len(turns)))
     per_row = max(1, (width - 2) // step)
+    if len(turns) > _MAX_ROWS * per_row:
+        return [Text(f"{len(turns):,} turns, too many to draw", style="dim", end="")]
     lines: list[Text] = []
     for first in range(0, len(turns), per_row):
         lines += _row(turns[first : first + per_row], severities, step)

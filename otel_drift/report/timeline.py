@@ -181,8 +181,9 @@ def _judge_line(paper: Paper, unit: Unit) -> None:
     if unit.judge_note and unit.outcome == "findings":
         parts.append(unit.judge_note)
     if unit.calls:
-        spent = f"{count(unit.calls, 'call')}, {unit.input_tokens + unit.output_tokens:,} tokens"
-        parts.append(f"{spent}, {money(unit.cost)}" if unit.cost else spent)
+        tokens = unit.input_tokens + unit.output_tokens
+        spent = [count(unit.calls, "call"), f"{tokens:,} tokens" if tokens else "", money(unit.cost) if tokens else ""]
+        parts.append(", ".join(filter(None, spent)))
     paper.line((" · ".join(parts), "dim"), gutter=_INDENT)
 
 

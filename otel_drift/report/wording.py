@@ -33,7 +33,7 @@ _CAUSES = {
     "source_conflict": "conflicting sources",
 }
 _OUTCOMES = {
-    "findings": "findings",
+    "findings": "with findings",
     "clean": "clean",
     "not_applicable": "not applicable",
     "inconclusive": "inconclusive",

@@ -185,7 +185,8 @@ def test_the_index_has_what_filters_and_the_list_need() -> None:
 
 
 def test_very_long_texts_are_cut_visibly() -> None:
-    unit = samples.hostile("x" * (MAX_TEXT + 5))
+    asked = samples.turn(1, "x" * (MAX_TEXT + 5), "yes")
+    unit = samples.unit(session=replace(samples.session(), turns=(asked,)))
     assert detail(unit)["turns"][0]["user"].endswith("x […5 more characters]")
 
 

@@ -132,13 +132,15 @@ def test_long_sessions_fold_turns_without_findings() -> None:
     assert "question 20" not in text
 
 
-def test_very_long_sessions_keep_their_strip_within_the_terminal() -> None:
+@pytest.mark.parametrize(("turns", "rows"), [(20, 1), (100, 5), (5_000, 0)])
+def test_long_sessions_are_drawn_in_rows_and_very_long_ones_not_at_all(turns: int, rows: int) -> None:
     unit = samples.unit()
-    extra = tuple(samples.turn(number, "q", "a") for number in range(6, 300))
-    lines = uncoloured(
-        show(replace(unit, session=replace(unit.session, turns=unit.session.turns + extra)))
-    ).splitlines()
+    extra = tuple(samples.turn(number, "q", "a") for number in range(6, turns + 1))
+    unit = replace(unit, session=replace(unit.session, turns=unit.session.turns + extra))
+    lines = uncoloured(show(unit)).splitlines()
     assert max(map(cell_len, lines)) <= 80
+    assert sum("●──●" in line for line in lines) == rows
+    assert ("5,000 turns, too many to draw" in "".join(lines)) == (rows == 0)
 
 
 def test_a_clean_session_takes_a_few_lines() -> None:
@@ -165,7 +167,7 @@ def test_findings_of_an_audit_without_events_of_its_own_are_shown_too() -> None:
 def test_totals_count_by_severity_and_type_and_never_hide_the_inconclusive() -> None:
     text = printed(lambda on: print_totals(on, TOTALS), terminal=False)
     assert "1,234 sessions audited" in text
-    assert "3 findings, 1,229 clean, 2 inconclusive" in text
+    assert "3 with findings, 1,229 clean, 2 inconclusive" in text
     assert "inconclusive is not clean: 2 sessions could not be judged" in text
     assert "1,232 judge calls, 1,234,567 tokens in, 89 out, $1.50" in text
     rows = {" ".join(line.split()) for line in text.splitlines()}

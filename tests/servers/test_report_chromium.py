@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -278,3 +281,14 @@ def test_narrow_screens_show_the_list_first_and_lead_back_to_it(page_of: Open) -
     assert page.locator("#main h2 .name").inner_text() == "calm-2"
     page.get_by_role("link", name="All sessions").click()
     assert page.locator("nav.sessions").is_visible()
+
+
+def test_the_pictures_of_the_readme_can_be_made_anew(browser: Browser, tmp_path: Path) -> None:
+    """The committed script draws them from a real run; the one of the terminal fetches no font."""
+    script = Path(__file__).parents[2] / "examples" / "guides" / "img" / "make_pictures.py"
+    run = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    terminal = (tmp_path / "terminal.svg").read_text("utf-8")
+    assert "sess-pension" in terminal
+    assert not re.search(r"url\(.?http|@font-face|<image|<script", terminal)

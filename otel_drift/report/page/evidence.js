@@ -11,7 +11,7 @@ function showEvent(event) {
   const claims = event.earlier === null ? [event.later] : [event.earlier, event.later];
   openPanel(`${event.type_words}, ${event.severity.toLowerCase()}`, [
     event.description ? h("p", { dir: "auto" }, event.description) : null,
-    claims.map((number) => claimEvidence(number)),
+    claims.map((number, place) => claimEvidence(number, claims.length === 2 ? ["Earlier, turn", "Later, turn"][place] : "Turn")),
   ]);
 }
 
@@ -42,7 +42,7 @@ function closePanel() {
   drawArcs();
 }
 
-function claimEvidence(number) {
+function claimEvidence(number, label = "Turn") {
   const { data } = current;
   const claim = data.claims[number];
   const cited = new Map();
@@ -52,7 +52,7 @@ function claimEvidence(number) {
   const turn = data.turns.find((other) => other.number === claim.turn);
   const others = (turn ? turn.passages : []).filter((passage) => !cited.has(passage));
   return h("section", { class: "claim-evidence" },
-    h("h3", {}, `Turn ${claim.turn}`, " ", statusTag(claim)),
+    h("h3", {}, `${label} ${claim.turn}`, " ", statusTag(claim)),
     h("blockquote", { dir: "auto" }, `“${claim.quote}”`),
     claim.text && claim.text !== claim.quote ? h("p", { class: "quiet", dir: "auto" }, claim.text) : null,
     claim.qualifiers.length ? h("p", { class: "quiet" }, `Qualified by: ${claim.qualifiers.join(", ")}`) : null,

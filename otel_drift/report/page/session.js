@@ -30,7 +30,6 @@ function showSession(entry) {
       data.turns.map((turn) => turnCard(turn, data, events.filter((event) => event.turn === turn.number)))),
     h("p", { class: "refs quiet" }, "Traces ", data.session.traces.slice(0, 50).map((trace) => [h("code", {}, trace), " "])));
   applyFilters();
-  drawArcs();
 }
 
 function sessionHead(entry, data) {
@@ -40,7 +39,7 @@ function sessionHead(entry, data) {
     ...data.flags, session.at, session.duration, session.conventions.length && `read as ${session.conventions.join(", ")}`,
   ].filter(Boolean);
   const judged = [
-    `${unit.audit} by ${unit.judge}`, unit.calls && `${plural(unit.calls, "call")}, ${unit.tokens.toLocaleString("en")} tokens, ${unit.cost}`, ...unit.prompts,
+    `${unit.audit} by ${unit.judge}`, unit.calls && plural(unit.calls, "call"), unit.tokens && `${unit.tokens.toLocaleString("en")} tokens, ${unit.cost}`, ...unit.prompts,
   ].filter(Boolean);
   return h("header", { class: "session-head" },
     h("h2", {},
@@ -165,7 +164,7 @@ function eventLink(event) {
   return `#/s/${encodeURIComponent(current.entry.id)}/e/${encodeURIComponent(event.id || String(event.number))}`;
 }
 
-// Dims what the filters leave out.
+// Dims and folds what the filters leave out.
 function applyFilters() {
   if (!current) return;
   for (const element of document.querySelectorAll("#main [data-event]")) {
@@ -176,4 +175,5 @@ function applyFilters() {
     const event = current.data.events[Number(arc.dataset.arc)];
     arc.classList.toggle("filtered", !eventPasses(event.type, event.severity, event.cause));
   }
+  drawArcs();
 }
