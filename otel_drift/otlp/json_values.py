@@ -18,6 +18,8 @@ QUICK = 256 * 1024
 """How far to look for a value's end by its separator."""
 
 _SEPARATOR = re.compile(rb'\}\s*,?\s*\{\s*"\w*"\s*:')
+_DOCUMENT_LINE = re.compile(rb'\n\{"(?:resource(?:Spans|Logs|Metrics|_spans|_logs|_metrics)|info)"\s*:')
+"""A line that begins a document; inside a value it means that the line before was cut off."""
 _NEEDS_CARE = b"\\u0000"
 _FIRST_GUESS = 8192
 _CUT_TOKEN = 16
@@ -130,24 +132,32 @@ class JsonValues:
                 _, end = _ENDS.raw_decode(text)
             except json.JSONDecodeError as problem:
                 if problem.pos < len(text) - _CUT_TOKEN and not problem.msg.startswith("Unterminated string"):
-                    raise MalformedError(f"no valid JSON ({problem.msg})", problem.pos) from None
+                    raise self._fault(f"no valid JSON ({problem.msg})", problem.pos) from None
                 if whole:
-                    raise MalformedError("the document ends early in this value", len(text)) from None
+                    raise self._fault("the document ends early in this value", len(text)) from None
             except RecursionError:
                 raise MalformedError("nested too deeply", 1) from None
             else:
                 if end < len(text) or whole or text[end - 1] in "}]":
                     break
             if size >= limit:
-                raise MalformedError(f"value of more than {limit} bytes", len(text))
+                raise self._fault(f"value of more than {limit} bytes", len(text))
             size = min(size * 4, limit)
         self._guess = max(_FIRST_GUESS, min(end * 2, QUICK))
         piece = window.data[window.pos : window.pos + end]
+        if b"\n" in piece and _DOCUMENT_LINE.search(piece):
+            raise self._fault("the document ends early in this value", end)
         value = self.parsed(piece)
         if value is NOTHING:
             value = self._lenient(piece)
         window.pos += end
         return value
+
+    def _fault(self, reason: str, ahead: int) -> MalformedError:
+        """The error of a value that is broken `ahead` bytes on, or where it runs into the next line's document."""
+        window = self._window
+        swallowed = _DOCUMENT_LINE.search(window.data, window.pos, window.pos + ahead)
+        return MalformedError(reason, swallowed.start() - window.pos if swallowed else ahead)
 
     def _lenient(self, piece: bytes) -> Any:
         """What only a strict parser refuses: NaN, lone surrogates, invalid UTF-8, huge integers."""

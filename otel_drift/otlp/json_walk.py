@@ -16,13 +16,16 @@ from otel_drift.otlp.envelope import Envelope
 from otel_drift.otlp.json_values import NOTHING, JsonValues, MalformedError
 from otel_drift.otlp.mlflow import is_mlflow_trace, trace_from_mlflow
 from otel_drift.otlp.records import (
+    ENTRY_KEYS,
     LOG_KEYS,
     METRIC_KEYS,
+    NO_REQUEST,
     RECORD_ARRAY_KEYS,
     SCOPE_ARRAY_KEYS,
     SCOPE_KEYS,
     TRACE_KEYS,
     Signal,
+    no_payload,
     record_from_json,
     request_from_json,
     resource_entries,
@@ -47,13 +50,21 @@ _NEXT_PART = {
     ),
 }
 _LINE_FOLLOWS = re.compile(rb"\n\s*(?:\Z|" + _DOCUMENT + rb")")
+_DOCUMENT_HERE = re.compile(_DOCUMENT)
 _MLFLOW = re.compile(rb'\{\s*"(?:info|data)"\s*:')
 _OVERLAP = 256
+_HOPELESS = 10_000
+_LISTS = 16
+"""Lists in lists at the top that are still put up with."""
 
 # Where in a document the walk is; lists and the objects in them alternate.
 _TOP, _REQUEST, _RESOURCES, _RESOURCE, _SCOPES, _SCOPE, _RECORDS = range(7)
 _OBJECTS = frozenset((_REQUEST, _RESOURCE, _SCOPE))
-_INTO = {_RESOURCE: SCOPE_ARRAY_KEYS, _SCOPE: RECORD_ARRAY_KEYS}
+_INTO = {
+    _REQUEST: TRACE_KEYS + LOG_KEYS + METRIC_KEYS,
+    _RESOURCE: SCOPE_ARRAY_KEYS,
+    _SCOPE: RECORD_ARRAY_KEYS,
+}
 
 
 class JsonWalk:
@@ -69,7 +80,11 @@ class JsonWalk:
         self._ordinal = 0
         self._no_line_before = 0
         self._resynchronised = False
-        self._payload_seen = True
+        self._last_fault = -1
+        self._faults = 0
+        self._lists_open = 0
+        self._payload_seen: dict[int, bool] = {}
+        self._unknown: dict[int, str] = {}
 
     def records(self) -> Iterator[list[Record]]:
         """Yield the records in small lists, as they come; broken ones are counted."""
@@ -81,11 +96,15 @@ class JsonWalk:
                 else:
                     self._step()
             except MalformedError as problem:
+                self._faults += 1
                 self._decoding.log.report(problem.reason, self._window.place(problem.ahead))
-                self._resynchronise(max(1, problem.ahead))
+                if self._faults > _HOPELESS:
+                    self._decoding.log.report(f"{_HOPELESS} faults and no record between them; the rest was skipped")
+                    break
+                self._resynchronise(problem.ahead)
             if len(envelope.ready) >= PAGE:
                 yield envelope.take()
-        if self._level != _TOP:
+        if self._level != _TOP or (self._lists_open > 0 and not self._resynchronised):
             self._decoding.log.report("the document ends early; what came before was read", self._window.place())
         envelope.close_resource()
         if envelope.ready:
@@ -96,7 +115,13 @@ class JsonWalk:
     def _top(self) -> Iterator[list[Record]]:
         window = self._window
         first = window.data[window.pos]
-        if first in b"[]" or (first == ord("}") and self._resynchronised):
+        if first == ord("[") or (first == ord("]") and self._lists_open > 0):
+            self._lists_open += 1 if first == ord("[") else -1
+            window.pos += 1
+            if self._lists_open > _LISTS:
+                self._lists_open = 0
+                raise MalformedError("nothing but lists in lists")
+        elif first in b"]}" and self._resynchronised:
             window.pos += 1
         elif first != ord("{"):
             raise MalformedError("neither an object nor a list begins here")
@@ -140,8 +165,7 @@ class JsonWalk:
             window.have(_KEY_BYTES)
             if not _MLFLOW.match(window.data, window.pos):
                 window.pos += 1
-                self._level = _REQUEST
-                self._payload_seen = False
+                self._enter(_REQUEST)
                 return
             document = self._values.value()
         yield from self._whole(document, where)
@@ -151,6 +175,7 @@ class JsonWalk:
             mlflow = is_mlflow_trace(document)
             records = (trace_from_mlflow if mlflow else request_from_json)(document, self._decoding, where)
             for record in records:
+                self._faults = 0
                 self._envelope.ready.append(record)
                 if len(self._envelope.ready) >= PAGE:
                     yield self._envelope.take()
@@ -190,14 +215,19 @@ class JsonWalk:
         key = match[1].decode("latin-1")
         window.pos = match.end()
         self._skip_space()
-        payload = self._level == _REQUEST and key in TRACE_KEYS + LOG_KEYS
-        self._payload_seen |= payload or key in METRIC_KEYS
-        if payload:
-            self._signal = "traces" if key in TRACE_KEYS else "logs"
-        if (payload or key in _INTO.get(self._level, ())) and window.data[window.pos : window.pos + 1] == b"[":
-            window.pos += 1
-            self._level += 1
-            return
+        if key in _INTO[self._level]:
+            self._payload_seen[self._level] = True
+            if self._level == _REQUEST and key in TRACE_KEYS + LOG_KEYS:
+                self._signal = "traces" if key in TRACE_KEYS else "logs"
+            if key not in METRIC_KEYS and window.data[window.pos : window.pos + 1] == b"[":
+                window.pos += 1
+                self._level += 1
+                return
+            if key not in METRIC_KEYS:
+                self._decoding.log.report(f"{key} is no list", window.place())
+        elif key not in ENTRY_KEYS:
+            self._unknown[self._level] = key
+        self._no_document_here()
         self._decoding.where = window.place()
         value = self._values.value()
         if self._level == _RESOURCE and key == "resource":
@@ -207,6 +237,7 @@ class JsonWalk:
 
     def _element(self) -> None:
         window = self._window
+        self._no_document_here()
         self._decoding.where = where = window.place()
         if self._level == _RECORDS:
             self._record(where)
@@ -218,11 +249,21 @@ class JsonWalk:
                 self._envelope.ready += resource_entries([entry], self._signal, self._decoding, where)
                 return
         window.pos += 1
-        self._level += 1
+        self._enter(self._level + 1)
         if self._level == _RESOURCE:
             self._envelope.open_resource()
         else:
             self._envelope.open_scope()
+
+    def _no_document_here(self) -> None:
+        """A document where a part of one belongs: the one before was cut off."""
+        if _DOCUMENT_HERE.match(self._window.data, self._window.pos):
+            raise MalformedError("the document ends early")
+
+    def _enter(self, level: int) -> None:
+        self._level = level
+        self._payload_seen[level] = False
+        self._unknown.pop(level, None)
 
     def _record(self, where: str) -> None:
         before = self._window.offset
@@ -234,6 +275,7 @@ class JsonWalk:
         self._decoding.where = f"{where}, record {self._ordinal}"
         record = record_from_json(item, self._signal, self._envelope.resource, self._envelope.scope, self._decoding)
         if record is not None:
+            self._faults = 0
             self._envelope.add(record, self._window.offset - before)
 
     def _close_object(self) -> None:
@@ -241,10 +283,12 @@ class JsonWalk:
             self._envelope.close_resource()
         elif self._level == _SCOPE:
             self._envelope.close_scope()
-        elif not self._payload_seen and not self._resynchronised:
-            self._decoding.log.report(
-                "no OTLP request (neither resourceSpans nor resourceLogs) and no MLflow trace", self._window.place()
-            )
+        if not self._payload_seen.get(self._level, True):
+            if self._level == _REQUEST:
+                self._decoding.log.report(NO_REQUEST, self._window.place())
+            elif self._level in self._unknown:
+                reason = no_payload(_INTO[self._level], self._unknown[self._level])
+                self._decoding.log.report(reason, self._window.place())
         self._level -= 1
         if self._level in (_TOP, _RESOURCES):
             self._values.learn_separator(self._level)
@@ -269,6 +313,10 @@ class JsonWalk:
         A quote in JSON text is escaped, so ``{"traceId":`` is never part of one.
         """
         window = self._window
+        if window.offset + ahead == self._last_fault:
+            ahead += 1
+        self._last_fault = window.offset + ahead
+        self._payload_seen.clear()
         window.pos = min(window.pos + ahead, len(window.data))
         self._resynchronised = True
         pattern = _NEXT_DOCUMENT if self._level == _TOP else _NEXT_PART[self._signal]

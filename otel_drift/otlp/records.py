@@ -18,6 +18,7 @@ from otel_drift.otlp.values import (
     identifier,
     nanoseconds,
     optional_identifier,
+    shortened,
     text_of,
 )
 
@@ -42,6 +43,9 @@ SCOPE_ARRAY_KEYS = (
 )  # fmt: skip
 SCOPE_KEYS = ("scope", "instrumentationLibrary", "instrumentation_library")
 RECORD_ARRAY_KEYS = ("spans", "logRecords", "log_records", "logs")
+ENTRY_KEYS = frozenset((*SCOPE_ARRAY_KEYS, *SCOPE_KEYS, *RECORD_ARRAY_KEYS, "resource", "schemaUrl", "schema_url"))
+
+NO_REQUEST = "no OTLP request (neither resourceSpans nor resourceLogs) and no MLflow trace"
 
 _PLAIN_PARENT = re.compile(r"[0-9a-f]{16}\Z").match
 _NO_PARENT = "0" * 16
@@ -182,7 +186,7 @@ def request_from_json(document: Mapping[str, Any], decoding: Decoding, where: st
             known = True
             yield from resource_entries(document[key], "logs", decoding, where)
     if not known and not any(key in document for key in METRIC_KEYS):
-        raise RecordError("no OTLP request (neither resourceSpans nor resourceLogs) and no MLflow trace")
+        raise RecordError(NO_REQUEST)
 
 
 def resource_entries(entries: Any, signal: Signal, decoding: Decoding, where: str) -> Iterator[Record]:
@@ -230,17 +234,20 @@ def _list(entries: Any, what: str, decoding: Decoding, where: str) -> list[Any]:
     return []
 
 
-_EXPECTED = frozenset((*SCOPE_ARRAY_KEYS, *SCOPE_KEYS, *RECORD_ARRAY_KEYS, "resource", "schemaUrl", "schema_url"))
-
-
 def _first(entry: Mapping[str, Any], keys: tuple[str, ...], decoding: Decoding, where: str) -> Any:
     for key in keys:
         if key in entry:
             return entry[key]
-    unknown = sorted(key for key in entry if key not in _EXPECTED)
-    if unknown:  # proto3 JSON says ignore unknown fields, but here something is missing too
-        decoding.log.report(f"no {keys[0]}, but an unknown field {ascii(unknown[0])[:40]}", where)
+    for key in entry:
+        if key not in ENTRY_KEYS:  # proto3 JSON says ignore unknown fields, but here something is missing too
+            decoding.log.report(no_payload(keys, key), where)
+            break
     return None
+
+
+def no_payload(keys: tuple[str, ...], unknown: str) -> str:
+    """Why an entry without any of `keys`, but with an unknown field, is a problem."""
+    return f"no {keys[0]}, but an unknown field {shortened(unknown)}"
 
 
 def _status(status: Any, decoding: Decoding) -> tuple[Literal["unset", "ok", "error"], str]:
