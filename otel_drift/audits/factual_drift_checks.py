@@ -28,6 +28,7 @@ from otel_drift.audits.factual_drift_quotes import (
     is_long_enough,
     is_restatement,
     qualifier_classes,
+    stems,
 )
 from otel_drift.model import Passage, Session, Turn
 
@@ -255,12 +256,12 @@ def _correction_errors(event: EventAnswer, known: Refs) -> Iterator[str]:
 def _restates_passages(turn: Turn) -> bool:
     if not turn.answered or turn.retrieval != "captured":
         return False
-    offered = {stem for passage in turn.passages for stem in text.content_stems(passage.text or "")}
+    offered = {stem for passage in turn.passages for stem in stems(passage.text or "")}
     for sentence in text.statements(turn.answer or ""):
-        stems = text.content_stems(sentence.text)
-        if len(stems) >= LEAST_EVIDENCE_WORDS and not sentence.text.rstrip().endswith("?"):
-            shared = sum(stem in offered for stem in stems)
-            if shared >= 0.75 * len(stems):
+        said = stems(sentence.text)
+        if len(said) >= LEAST_EVIDENCE_WORDS and not sentence.text.rstrip().endswith("?"):
+            shared = sum(stem in offered for stem in said)
+            if shared >= 0.75 * len(said):
                 return True
     return False
 

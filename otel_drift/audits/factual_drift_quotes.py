@@ -85,7 +85,7 @@ def is_restatement(later: str, earlier: str) -> bool:
 
     The content words in the same order, at least half of them, as many negations, no qualifier lost.
     """
-    new, old = text.content_stems(later), text.content_stems(earlier)
+    new, old = stems(later), stems(earlier)
     if len(new) < 2 or 2 * len(new) < len(old):
         return False
     rest = iter(old)
@@ -95,12 +95,18 @@ def is_restatement(later: str, earlier: str) -> bool:
     return as_negated and qualifier_classes(earlier) <= qualifier_classes(later)
 
 
+@functools.lru_cache(maxsize=256)
+def stems(piece: str) -> tuple[str, ...]:
+    """The content stems of a text, kept for the next question about it."""
+    return tuple(text.content_stems(piece))
+
+
 def holds_any_case(source: str, piece: str) -> bool:
     """Whether `piece` stands in `source`, whatever the case of its letters."""
     return text.holds(source.casefold(), piece.casefold())
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def qualifier_classes(sentence: str) -> frozenset[str]:
     """The classes of explicit qualifiers in `sentence`: the strong ones of `otel_drift.text` and the plain words."""
     strong = {qualifier.kind for qualifier in text.qualifiers(sentence)}
@@ -117,7 +123,7 @@ def _is_sentence(source: str, quote: str) -> bool:
     return (not before or before[-1] in ".!?…。\n") and last in (".", "!", "?", "。")
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def _sentence_spans(source: str) -> tuple[tuple[int, int], ...]:
     return tuple((sentence.start, sentence.end) for sentence in text.sentences(source))
 

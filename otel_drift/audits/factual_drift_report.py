@@ -17,7 +17,7 @@ from otel_drift.audits.factual_drift_answer import (
     EventAnswer,
 )
 from otel_drift.audits.factual_drift_checks import SUPPORTED, Refs, refs, restated_from
-from otel_drift.audits.factual_drift_quotes import covering_sentences, find_quote
+from otel_drift.audits.factual_drift_quotes import covering_sentences, find_quote, stems
 from otel_drift.model import SEVERITY_SCORES, Session, Turn
 from otel_drift.redaction import opaque
 
@@ -235,14 +235,14 @@ def likely_cause(drift_type: str, earlier: ClaimAnswer | None, later: ClaimAnswe
 
 def _said_elsewhere(quote: str, turn: Turn, known: Refs) -> bool:
     """Whether a passage of another turn holds nearly all content words of `quote` and all its numbers."""
-    stems = set(text.content_stems(quote))
-    numbers = {stem for stem in stems if stem[0].isdigit()}
-    if len(stems) < 3:
+    wanted = set(stems(quote))
+    numbers = {stem for stem in wanted if stem[0].isdigit()}
+    if len(wanted) < 3:
         return False
     for owner, passage in known.passages.values():
         if owner is not turn and passage.text:
-            offered = set(text.content_stems(passage.text))
-            if numbers <= offered and len(stems & offered) >= _SHARE_SAID_ELSEWHERE * len(stems):
+            offered = set(stems(passage.text))
+            if numbers <= offered and len(wanted & offered) >= _SHARE_SAID_ELSEWHERE * len(wanted):
                 return True
     return False
 
