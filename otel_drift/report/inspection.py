@@ -23,6 +23,11 @@ _PLACES = {
     "tool": "tool results",
     "prompt": "the prompt",
 }
+_RETRIEVAL_GAPS = {
+    "not_captured": "the retrieved passages",
+    "ids_only": "the texts of the retrieved passages",
+    "partial": "a part of the retrieved passages",
+}
 _GOOD_RETRIEVAL = frozenset({"captured", "none", "no_retrieval"})
 
 
@@ -142,20 +147,33 @@ def _passage(passage: Passage, named: bool, room: int) -> list[Part]:
 
 def _missing(paper: Paper, session: Session) -> None:
     """Name each gap once, with the turns it concerns and the setting that closes it."""
-    if not session.hints:
-        return
-    paper.line(("missing in this session", "bold yellow"), gutter=_INDENT)
-    for hint in session.hints:
-        paper.line(hint.what, (f"  ({hint.convention}{_turns(hint)})", "dim"), gutter=_INDENT + "◆ ")
+    hints = session.hints or _gaps(session)
+    if hints:
+        paper.line(("missing in this session", "bold yellow"), gutter=_INDENT)
+    for hint in hints:
+        facts = ", ".join(filter(None, [hint.convention, _turns(hint)]))
+        paper.line(hint.what, (f"  ({facts})" if facts else "", "dim"), gutter=_INDENT + "◆ ")
         if hint.remedy:
             paper.line(hint.remedy, gutter=paper.text(_INDENT, ("  → ", "bold")))
+
+
+def _gaps(session: Session) -> tuple[Hint, ...]:
+    """What the turns themselves show to be missing, where no convention knew a remedy."""
+    gaps: dict[str, list[int]] = {}
+    for turn in session.turns:
+        if turn.user is None:
+            gaps.setdefault("the user's messages", []).append(turn.number)
+        if turn.answer_state == "not_captured":
+            gaps.setdefault("the answers", []).append(turn.number)
+        if turn.retrieval in _RETRIEVAL_GAPS:
+            gaps.setdefault(_RETRIEVAL_GAPS[turn.retrieval], []).append(turn.number)
+    return tuple(Hint("", "", what, "", tuple(turns)) for what, turns in gaps.items())
 
 
 def _turns(hint: Hint) -> str:
     if not hint.turns:
         return ""
-    noun = "turn" if len(hint.turns) == 1 else "turns"
-    return f", {noun} {_ranges(hint.turns)}"
+    return f"{'turn' if len(hint.turns) == 1 else 'turns'} {_ranges(hint.turns)}"
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:

@@ -35,6 +35,16 @@ def test_what_is_missing_comes_with_turns_and_the_setting_that_captures_it() -> 
     assert "→ set `include_ids=True`" in lines[start + 2]
 
 
+def test_gaps_are_named_with_their_turns_where_no_remedy_is_known() -> None:
+    blind = samples.turn(1, None, None, retrieval="not_captured")
+    turns = (blind, replace(blind, number=2), samples.turn(3, "q", "a", retrieval="ids_only"))
+    text = show(replace(samples.session(), turns=turns, hints=()), terminal=False)
+    assert "◆ the user's messages  (turns 1, 2)" in text
+    assert "◆ the answers  (turns 1, 2)" in text
+    assert "◆ the texts of the retrieved passages  (turn 3)" in text
+    assert "missing" not in show(replace(samples.session(), hints=()), terminal=False)
+
+
 def test_passages_of_mixed_origin_say_each_where_they_were_read() -> None:
     mixed = (
         samples.passage(1, "text", 1, read_from="tool"),
