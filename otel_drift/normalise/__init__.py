@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from otel_drift.model import Span
+from otel_drift.model import Attributes, Span
 from otel_drift.normalise.app import Application
 from otel_drift.normalise.gen_ai import GenAI
 from otel_drift.normalise.google_adk import GoogleADK
 from otel_drift.normalise.langfuse import Langfuse
 from otel_drift.normalise.litellm import LiteLLM
 from otel_drift.normalise.mlflow import Mlflow
-from otel_drift.normalise.names import scalar
+from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, scalar
 from otel_drift.normalise.openinference import OpenInference
+from otel_drift.normalise.openlit import OpenLIT
 from otel_drift.normalise.pydantic_ai import PydanticAI
 from otel_drift.normalise.step import Reader, Step
 from otel_drift.normalise.traceloop import Traceloop
 from otel_drift.normalise.vectordb import STORES, VectorStore
 from otel_drift.normalise.vercel import Vercel
 
-__all__ = ["Step", "conventions", "read"]
+__all__ = ["Identity", "Step", "identify", "read"]
 
 _OPENINFERENCE, _LANGFUSE, _MLFLOW, _VERCEL = OpenInference(), Langfuse(), Mlflow(), Vercel()
 _PYDANTIC, _TRACELOOP, _VECTOR, _GENAI = PydanticAI(), Traceloop(), VectorStore(), GenAI()
-_LITELLM, _ADK, _APP = LiteLLM(), GoogleADK(), Application()
+_LITELLM, _ADK, _OPENLIT, _APP = LiteLLM(), GoogleADK(), OpenLIT(), Application()
 _APP_ONLY: tuple[Reader, ...] = (_APP,)
+_MAX_SHAPES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a set of attribute keys says: which readers know it and where ids are. The same for thousands of spans."""
+
+    readers: tuple[Reader, ...]
+    sessions: tuple[tuple[int, str], ...]
+    users: tuple[str, ...]
+    nested: tuple[Reader, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a span belongs to: session id with its rank, user, and whether a convention knows the span."""
+
+    readers: tuple[Reader, ...]
+    session: tuple[int, str] | None
+    user: str | None
+
+    @property
+    def known(self) -> bool:
+        """Whether the span says something about a conversation."""
+        return len(self.readers) > 1
+
+
+_shapes: dict[tuple[object, ...], _Shape] = {}
 
 
 def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
@@ -34,58 +64,112 @@ def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
         span: the span with its joined log records.
         session_attributes: attribute names that hold the session id whatever else the span says.
     """
-    step = Step(span, conventions(span))
-    for name in session_attributes:
-        own = scalar(span.attributes.get(name)) or scalar(span.resource.get(name))
-        if own is not None:
-            step.session = (-1, own)
-            break
-    return step
+    identity = identify(span, session_attributes)
+    return Step(span, identity.readers, identity.session, identity.user)
 
 
-def conventions(span: Span) -> tuple[Reader, ...]:
-    """The readers that know this span, richest first; the application's own as the last resort."""
+def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
+    """Read who a span belongs to, and which conventions know it."""
     a = span.attributes
-    found: list[Reader] = []
-    if "openinference.span.kind" in a or "llm.input_messages.0.message.role" in a:
-        found.append(_OPENINFERENCE)
-    if "langfuse.observation.type" in a or "langfuse.observation.input" in a:
-        found.append(_LANGFUSE)
-    if "mlflow.spanType" in a or "mlflow.spanInputs" in a:
-        found.append(_MLFLOW)
-    if "ai.operationId" in a:
-        found.append(_VERCEL)
-    if "pydantic_ai.all_messages" in a or "final_result" in a or "tool_response" in a or "events" in a:
-        found.append(_PYDANTIC)
     store = a.get("db.system") or a.get("db.system.name")
-    if (isinstance(store, str) and store.lower() in STORES) or "db.vector.query.top_k" in a or _has_hits(span):
+    hits = any(event.name == "db.query.result" for event in span.events) if span.events else False
+    logs = bool(span.logs) and any(record.event_name.startswith("gen_ai.") for record in span.logs)
+    key = (span.scope, store if isinstance(store, str) else None, hits, logs, *a)
+    shape = _shapes.get(key)
+    if shape is None:
+        if len(_shapes) >= _MAX_SHAPES:
+            _shapes.clear()
+        shape = _shapes[key] = _shape_of(a.keys(), span.scope, store, hits, logs)
+    session: tuple[int, str] | None = None
+    user: str | None = None
+    for name in session_attributes:
+        own = scalar(a.get(name)) or scalar(span.resource.get(name))
+        if own is not None:
+            session = (-1, own)
+            break
+    if session is None:
+        for rank, name in shape.sessions:
+            own = scalar(a[name])
+            if own is not None:
+                session = (rank, own)
+                break
+    if session is None or session[0] > SESSION_CONVERSATION:
+        for reader in shape.nested:
+            found = reader.nested_session(a)
+            if found is not None and (session is None or found[0] < session[0]):
+                session = found
+    for name in shape.users:
+        user = scalar(a[name])
+        if user is not None:
+            break
+    if span.logs:
+        session, user = _from_logs(span, session, user)
+    return Identity(shape.readers, session, user)
+
+
+def log_identity(attributes: Attributes) -> tuple[tuple[int, str] | None, str | None]:
+    """Session id (with rank) and user id of a log record."""
+    own = scalar(attributes.get("session.id"))
+    session = (SESSION_DELIBERATE, own) if own else None
+    if session is None:
+        own = scalar(attributes.get("gen_ai.conversation.id"))
+        session = (SESSION_CONVERSATION, own) if own else None
+    return session, scalar(attributes.get("user.id"))
+
+
+def _from_logs(
+    span: Span, session: tuple[int, str] | None, user: str | None
+) -> tuple[tuple[int, str] | None, str | None]:
+    for record in span.logs:
+        found, who = log_identity(record.attributes)
+        if found is not None and (session is None or found[0] < session[0]):
+            session = found
+        user = user or who
+    return session, user
+
+
+def _shape_of(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> _Shape:
+    readers = _conventions(keys, scope, store, hits, logs)
+    sessions = sorted(
+        {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}, key=_by_rank
+    )
+    users = dict.fromkeys(key for reader in readers for key in reader.users(keys) if key in keys)
+    nested = tuple(r for r in readers if type(r).nested_session is not Reader.nested_session and "metadata" in keys)
+    return _Shape(readers, tuple(sessions), tuple(users), nested)
+
+
+def _by_rank(found: tuple[int, str]) -> tuple[int, int, str]:
+    return found[0], len(found[1]), found[1]
+
+
+def _conventions(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> tuple[Reader, ...]:
+    """The readers that know a span of these keys, richest first; the application's own as the last resort."""
+    found: list[Reader] = []
+    if "openinference.span.kind" in keys or "llm.input_messages.0.message.role" in keys:
+        found.append(_OPENINFERENCE)
+    if any(key.startswith("langfuse.observation.") for key in keys):
+        found.append(_LANGFUSE)
+    if "mlflow.spanType" in keys or "mlflow.spanInputs" in keys or "mlflow.trace.session" in keys:
+        found.append(_MLFLOW)
+    if "ai.operationId" in keys:
+        found.append(_VERCEL)
+    if (
+        not {"pydantic_ai.all_messages", "final_result", "tool_response", "all_messages_events"}.isdisjoint(keys)
+        or ("events" in keys and "gen_ai.operation.name" in keys)
+        or scope == "pydantic-ai"
+    ):
+        found.append(_PYDANTIC)
+    if (isinstance(store, str) and store.lower() in STORES) or "db.vector.query.top_k" in keys or hits:
         found.append(_VECTOR)
-    gen_ai = False
-    traceloop = litellm = False
-    if "gen_ai.operation.name" in a:
-        gen_ai = True
-    for key in a:
-        if key.startswith("gen_ai."):
-            gen_ai = True
-        elif key.startswith("traceloop."):
-            traceloop = True
-        elif key.startswith("llm.") and not found:
-            litellm = True
-    if span.logs and not gen_ai:
-        gen_ai = any(record.event_name.startswith("gen_ai.") for record in span.logs)
-    if gen_ai:
+    raw = not found and any(key.startswith("llm.") for key in keys)
+    if logs or any(key.startswith("gen_ai.") for key in keys):
         found.append(_GENAI)
-        if "gcp.vertex.agent.invocation_id" in a or span.scope == "gcp.vertex.agent":
+        if "gcp.vertex.agent.invocation_id" in keys or scope == "gcp.vertex.agent":
             found.append(_ADK)
-    if traceloop:
+        if scope.startswith("openlit"):
+            found.append(_OPENLIT)
+    if any(key.startswith("traceloop.") for key in keys):
         found.append(_TRACELOOP)
-    if litellm:
+    if raw:
         found.append(_LITELLM)
-    if not found:
-        return _APP_ONLY
-    found.append(_APP)
-    return tuple(found)
-
-
-def _has_hits(span: Span) -> bool:
-    return any(event.name == "db.query.result" for event in span.events)
+    return (*found, _APP) if found else _APP_ONLY

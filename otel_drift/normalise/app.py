@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
-from otel_drift.model import Attributes
+from otel_drift.model import Span
 from otel_drift.normalise.documents import read_documents
-from otel_drift.normalise.names import SESSION_APP, scalar
+from otel_drift.normalise.names import SESSION_APP
 from otel_drift.normalise.step import Document, Kind, Reader, Step
 
 _SESSIONS = (
     "session.id",
-    "gen_ai.conversation.id",
     "session_id",
     "sessionId",
     "conversation.id",
@@ -46,21 +46,13 @@ class Application(Reader):
             return "reranker" if "rerank" in step.span.name.lower() else "retriever"
         return "other"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """Session ids under the names applications use."""
-        for key in _SESSIONS:
-            if key in a:
-                found = scalar(a[key])
-                if found:
-                    return SESSION_APP, found
-        return None
+        return [(SESSION_APP, key) for key in _SESSIONS]
 
-    def user(self, a: Attributes) -> str | None:
+    def users(self, keys: Collection[str]) -> list[str]:
         """User ids under the names applications use."""
-        for key in _USERS:
-            if key in a:
-                return scalar(a[key])
-        return None
+        return list(_USERS)
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Recorded hits: whole documents, or only ids."""
@@ -70,9 +62,9 @@ class Application(Reader):
         if key is None:
             return None
         value: Any = step.json(key)
-        if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
-            if key.endswith("ids") or all(len(item) <= 80 and " " not in item for item in value):
-                return tuple(Document(item, None) for item in value)
+        texts = isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value)
+        if texts and (key.endswith("ids") or all(len(item) <= 80 and " " not in item for item in value)):
+            return tuple(Document(item, None) for item in value)
         return read_documents(value, strings=True)
 
     def query(self, step: Step) -> str | None:
@@ -90,3 +82,8 @@ class Application(Reader):
             if isinstance(value, str) and value and _QUERY.search(key) and not key.startswith(_FOREIGN):
                 return value
         return None
+
+
+def is_search(span: Span) -> bool:
+    """Whether an application's span looks like a search that it recorded by hand."""
+    return bool(_SEARCH.search(span.name))

@@ -190,7 +190,7 @@ def _document_repr(item: str) -> Document | None:
         if isinstance(evaluated, str):
             found.setdefault(match[1], evaluated)
     text = found.get("page_content") or found.get("content")
-    if text is not None and (text.endswith("...") or text.endswith("…")):
+    if text is not None and (text.endswith(("...", "…"))):
         text = None
     if text is None and not found.get("id"):
         return None
@@ -266,9 +266,9 @@ def document(value: dict[str, Any]) -> Document | None:
     score = _score(value)
     if score is None and metadata:
         score = _score(metadata)
-    if text is None:
-        if own is None or not (score is not None or "score" in value or _MARKS & (value.keys() - set(ID_KEYS))):
-            return None
+    marked = score is not None or "score" in value or _MARKS & (value.keys() - set(ID_KEYS))
+    if text is None and (own is None or not marked):
+        return None
     return _described(own, text, score, metadata, value)
 
 
@@ -307,34 +307,38 @@ def _score(value: dict[str, Any]) -> float | None:
     return None if distance is None else 1.0 - distance
 
 
+_FIELDS: dict[str, tuple[str, int]] = {
+    key: (name, place)
+    for name, keys in {
+        "title": ("title", "document_title", "name", "heading"),
+        "source": ("source", "url", "uri", "file_name", "filename", "file_path", "path", "link"),
+        "author": ("author", "authors", "creator"),
+        "date": ("date", "effective", "effective_date", "published", "published_at", "publication_date", "updated_at",
+                 "last_modified", "modified", "created_at", "year"),
+        "document_type": ("document_type", "doc_type", "documentType", "category", "file_type", "mime_type"),
+    }.items()
+    for place, key in enumerate(keys)
+}  # fmt: skip
+
+
 def _described(
     own: str | None, text: str | None, score: float | None, metadata: dict[str, Any], value: dict[str, Any]
 ) -> Document:
-    def of(*keys: str) -> str | None:
-        return first_text(value, *keys) or first_text(metadata, *keys)
+    best: dict[str, tuple[int, str]] = {}
+    for offset, mapping in ((0, value), (100, metadata)):
+        for key, inner in mapping.items():
+            field = _FIELDS.get(key)
+            if field is None or inner is None or inner == "" or isinstance(inner, dict | bool):
+                continue
+            name, place = field
+            if name not in best or best[name][0] > place + offset:
+                if isinstance(inner, list):
+                    inner = ", ".join(i for i in inner if isinstance(i, str))
+                best[name] = (place + offset, inner if isinstance(inner, str) else str(inner))
+    return Document(own, text, score, *(best[name][1] if name in best else None for name in _NAMES))
 
-    return Document(
-        own,
-        text,
-        score=score,
-        title=of("title", "document_title", "name", "heading"),
-        source=of("source", "url", "uri", "file_name", "filename", "file_path", "path", "link"),
-        author=of("author", "authors", "creator"),
-        date=of(
-            "date",
-            "effective",
-            "effective_date",
-            "published",
-            "published_at",
-            "publication_date",
-            "updated_at",
-            "last_modified",
-            "modified",
-            "created_at",
-            "year",
-        ),
-        document_type=of("document_type", "doc_type", "documentType", "category", "file_type", "mime_type"),
-    )
+
+_NAMES = ("title", "source", "author", "date", "document_type")
 
 
 def document_from_flat(own: Any, content: Any, score: Any, metadata: Any) -> Document:

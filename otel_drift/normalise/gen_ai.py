@@ -6,13 +6,13 @@ and Vercel AI 7 write these too; what they add is in files of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from otel_drift.model import Attributes
+from otel_drift.model import Attributes, LogRecord
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_message, read_messages, read_parts, role_of
-from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, indexed, scalar
+from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, indexed
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
 from otel_drift.normalise.values import structured, text_of
 
@@ -81,17 +81,13 @@ class GenAI(Reader):
             return "embedding" if "embed" in str(a.get("gen_ai.request.model", "")) else "llm"
         return "chain"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """`gen_ai.conversation.id`, or the application's `session.id` on the same span."""
-        own = scalar(a.get("session.id"))
-        if own is not None:
-            return SESSION_DELIBERATE, own
-        found = scalar(a.get("gen_ai.conversation.id"))
-        return (SESSION_CONVERSATION, found) if found else None
+        return [(SESSION_DELIBERATE, "session.id"), (SESSION_CONVERSATION, "gen_ai.conversation.id")]
 
-    def user(self, a: Attributes) -> str | None:
-        """`user.id`, `enduser.id`."""
-        return scalar(a.get("user.id")) or scalar(a.get("enduser.id")) or scalar(a.get("llm.user"))
+    def users(self, keys: Collection[str]) -> list[str]:
+        """`user.id`, `enduser.id`, LiteLLM's `llm.user`."""
+        return ["user.id", "enduser.id", "llm.user"]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """System instructions and input messages, wherever they were written."""
@@ -227,7 +223,12 @@ def _flat(a: Attributes, prefix: str, default_role: str) -> tuple[ChatMessage, .
 
 
 def _events(step: Step) -> Iterator[tuple[str, Any, Attributes]]:
-    for record in step.span.logs:
+    records = sorted(step.span.logs, key=lambda r: r.time) if len(step.span.logs) > 1 else step.span.logs
+    before: LogRecord | None = None
+    for record in records:
+        if record.time and record == before:
+            continue  # sent twice
+        before = record
         name = record.event_name or record.attributes.get("event.name") or ""
         yield str(name), record.body, record.attributes
     for event in step.span.events:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from otel_drift.model import Attributes
+from collections.abc import Collection
+
 from otel_drift.normalise.messages import read_messages
-from otel_drift.normalise.names import SESSION_CONVERSATION, scalar
+from otel_drift.normalise.names import SESSION_CONVERSATION
 from otel_drift.normalise.step import ChatMessage, Reader, Step, Tool
 
 
@@ -13,10 +14,9 @@ class GoogleADK(Reader):
 
     name = "google_adk"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """`gcp.vertex.agent.session_id` of older versions."""
-        found = scalar(a.get("gcp.vertex.agent.session_id"))
-        return (SESSION_CONVERSATION, found) if found else None
+        return [(SESSION_CONVERSATION, "gcp.vertex.agent.session_id")]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`gcp.vertex.agent.llm_request` of older versions."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from otel_drift.model import Attributes
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import (
@@ -14,8 +14,7 @@ from otel_drift.normalise.names import (
     SESSION_DELIBERATE,
     SESSION_THREAD,
     leaves,
-    scalar,
-    session_in,
+    named_sessions,
 )
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
 from otel_drift.normalise.traceloop import call_arguments
@@ -45,21 +44,15 @@ class Langfuse(Reader):
         declared = step.span.attributes.get("langfuse.observation.type")
         return _KINDS.get(declared.lower(), "chain") if isinstance(declared, str) else "chain"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
-        """`session.id`, else a thread id in the trace metadata."""
-        own = (
-            scalar(a.get("session.id"))
-            or scalar(a.get("langfuse.session.id"))
-            or scalar(a.get("langfuse.trace.session_id"))
-        )
-        if own is not None:
-            return SESSION_DELIBERATE, own
-        found = session_in(a, "langfuse.trace.metadata.") or session_in(a, "langfuse.observation.metadata.")
-        return (SESSION_THREAD, found) if found else None
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
+        """`session.id`, else a session or thread id in the metadata."""
+        own = [(SESSION_DELIBERATE, key) for key in ("session.id", "langfuse.session.id", "langfuse.trace.session_id")]
+        nested = named_sessions(keys, "langfuse.trace.metadata.", "langfuse.observation.metadata.")
+        return [*own, *((SESSION_THREAD, key) for _, key in nested)]
 
-    def user(self, a: Attributes) -> str | None:
+    def users(self, keys: Collection[str]) -> list[str]:
         """`user.id`."""
-        return scalar(a.get("user.id")) or scalar(a.get("langfuse.user.id"))
+        return ["user.id", "langfuse.user.id"]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages of a generation: a list, or a mapping with tools and messages."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from otel_drift.model import Attributes
 from otel_drift.normalise.messages import read_messages
-from otel_drift.normalise.names import SESSION_NAMESPACED, scalar
+from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions
 from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step
 from otel_drift.normalise.values import structured
 
@@ -26,18 +28,13 @@ class LiteLLM(Reader):
         model = next((str(v) for k, v in a.items() if k.startswith("llm.") and k.endswith(".model")), "")
         return "embedding" if "embed" in model else "llm"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """A session id that a proxy put into the metadata."""
-        found = scalar(a.get("metadata.session_id")) or scalar(a.get("metadata.trace_session_id"))
-        return (SESSION_NAMESPACED, found) if found else None
+        return [(SESSION_NAMESPACED, key) for _, key in named_sessions(keys, "metadata.")]
 
-    def user(self, a: Attributes) -> str | None:
+    def users(self, keys: Collection[str]) -> list[str]:
         """The provider's `user` field."""
-        return (
-            scalar(a.get("llm.user"))
-            or scalar(a.get("llm.openai.user"))
-            or scalar(a.get("metadata.user_api_key_end_user_id"))
-        )
+        return ["llm.user", "llm.openai.user", "metadata.user_api_key_end_user_id"]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages of the raw request."""

@@ -1,4 +1,4 @@
-"""Normalise: chat messages in every shape that frameworks serialise them (OpenAI, LangChain, Vercel, Google, semconv)."""
+"""Normalise: chat messages in every shape frameworks serialise them (OpenAI, LangChain, Vercel, Google, semconv)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from otel_drift.model import Attributes
@@ -14,7 +15,6 @@ from otel_drift.normalise.names import (
     SESSION_NAMESPACED,
     SESSION_THREAD,
     leaves,
-    scalar,
     session_in,
 )
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
@@ -46,21 +46,22 @@ class Mlflow(Reader):
         declared = step.span.attributes.get("mlflow.spanType")
         return _KINDS.get(declared.strip('"').upper(), "chain") if isinstance(declared, str) else "chain"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
-        """`mlflow.trace.session` (trace metadata), else a thread id in the inner spans' metadata."""
-        own = scalar(a.get("mlflow.trace.session"))
-        if own is not None:
-            return SESSION_NAMESPACED, own
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
+        """`mlflow.trace.session` (trace metadata)."""
+        return [(SESSION_NAMESPACED, "mlflow.trace.session")]
+
+    def users(self, keys: Collection[str]) -> list[str]:
+        """`mlflow.trace.user`."""
+        return ["mlflow.trace.user"]
+
+    def nested_session(self, a: Attributes) -> tuple[int, str] | None:
+        """A thread id in the inner spans' metadata."""
         metadata = a.get("metadata")
         if isinstance(metadata, str) and ("thread_id" in metadata or "session" in metadata):
             details, _ = load(metadata)
             found = session_in(details) if isinstance(details, dict) else None
             return (SESSION_THREAD, found) if found else None
         return None
-
-    def user(self, a: Attributes) -> str | None:
-        """`mlflow.trace.user`."""
-        return scalar(a.get("mlflow.trace.user"))
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages in the inputs of a model span."""

@@ -107,28 +107,39 @@ def scalar(value: Any) -> str | None:
     return None
 
 
-def session_in(values: Mapping[str, Any], prefix: str = "") -> str | None:
+def session_in(values: Mapping[str, Any]) -> str | None:
     """The session id among freely named values (``sessionId``, ``chat_session_id``, ``thread_id``, …)."""
-    return _best(values, prefix, 0)
+    for _, key in named_sessions(values):
+        found = scalar(values[key])
+        if found is not None:
+            return found
+    return None
 
 
-def user_in(values: Mapping[str, Any], prefix: str = "") -> str | None:
-    """The user id among freely named values."""
-    return _best(values, prefix, 1)
+def named_sessions(keys: Iterable[str], *prefixes: str) -> list[tuple[int, str]]:
+    """Keys that name a session below one of `prefixes`, with the rank of the name, best first."""
+    return _named(keys, prefixes, 0)
 
 
-def _best(values: Mapping[str, Any], prefix: str, which: int) -> str | None:
-    best: tuple[int, str] | None = None
-    length = len(prefix)
-    for key, value in values.items():
-        if length and not key.startswith(prefix):
-            continue
-        rank = _rank(key[length:])[which]
-        if rank is not None and (best is None or rank < best[0]):
-            text = scalar(value)
-            if text is not None:
-                best = (rank, text)
-    return best[1] if best else None
+def named_users(keys: Iterable[str], *prefixes: str) -> list[tuple[int, str]]:
+    """Keys that name a user below one of `prefixes`, with the rank of the name, best first."""
+    return _named(keys, prefixes, 1)
+
+
+def _named(keys: Iterable[str], prefixes: tuple[str, ...], which: int) -> list[tuple[int, str]]:
+    found = []
+    for key in keys:
+        for prefix in prefixes or ("",):
+            if key.startswith(prefix):
+                rank = _rank(key[len(prefix) :])[which]
+                if rank is not None:
+                    found.append((rank, key))
+    return sorted(found)
+
+
+def is_thread(key: str) -> bool:
+    """Whether the key names a framework's thread, not a session that the application chose."""
+    return key.endswith(("thread_id", "threadId"))
 
 
 def indexed(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, dict[str, Any]]]:

@@ -5,6 +5,7 @@ The span's role is `openinference.span.kind`; lists are flattened into indexed k
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from otel_drift.model import Attributes
@@ -18,7 +19,6 @@ from otel_drift.normalise.names import (
     SESSION_THREAD,
     indexed,
     leaves,
-    scalar,
     session_in,
 )
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
@@ -54,11 +54,16 @@ class OpenInference(Reader):
             return kind
         return "llm" if "llm.input_messages.0.message.role" in a else "chain"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
-        """`session.id`, else a thread id in the metadata."""
-        own = scalar(a.get("session.id"))
-        if own is not None:
-            return SESSION_DELIBERATE, own
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
+        """`session.id`."""
+        return [(SESSION_DELIBERATE, "session.id")]
+
+    def users(self, keys: Collection[str]) -> list[str]:
+        """`user.id`."""
+        return ["user.id"]
+
+    def nested_session(self, a: Attributes) -> tuple[int, str] | None:
+        """A thread id in the metadata."""
         metadata = a.get("metadata")
         if isinstance(metadata, str) and (
             "session" in metadata or "thread_id" in metadata or "conversation" in metadata
@@ -68,10 +73,6 @@ class OpenInference(Reader):
                 found = session_in(details)
                 return (SESSION_THREAD, found) if found else None
         return None
-
-    def user(self, a: Attributes) -> str | None:
-        """`user.id`."""
-        return scalar(a.get("user.id"))
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`llm.input_messages.N.message.*`; else `llm.prompts`, else what `input.value` holds."""
@@ -111,7 +112,10 @@ class OpenInference(Reader):
         if step.kind == "retriever":
             found = _documents(a, "retrieval.documents.")
             if not found:
-                return read_documents(self.output(step), strings=True)
+                output = self.output(step)
+                if output is None and "input.value" in a and not step.failed:
+                    return ()  # the flattened form of an empty list is no key at all
+                return read_documents(output, strings=True)
             if all(d.id for d in found):
                 return found
             return _completed(found, read_documents(self.output(step)) or ())

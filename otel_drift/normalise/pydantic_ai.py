@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from otel_drift.model import Attributes
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import scalar
 from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool
@@ -24,9 +24,9 @@ class PydanticAI(Reader):
             return "tool"
         return "other"
 
-    def user(self, a: Attributes) -> str | None:
+    def users(self, keys: Collection[str]) -> list[str]:
         """`user.id`."""
-        return scalar(a.get("user.id"))
+        return ["user.id"]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """All messages of the run without its answer; for an older model call its `events`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -80,12 +80,16 @@ class Reader:
         """The role of the span."""
         return "other"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
-        """Session id with its rank: a lower rank is a more deliberate setting."""
-        return None
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
+        """Which of a span's attribute keys hold a session id, with their rank: lower is more deliberate."""
+        return []
 
-    def user(self, a: Attributes) -> str | None:
-        """User or tenant id."""
+    def users(self, keys: Collection[str]) -> list[str]:
+        """Which of a span's attribute keys hold a user or tenant id, best first."""
+        return []
+
+    def nested_session(self, a: Attributes) -> tuple[int, str] | None:
+        """A session id inside a structured attribute, with its rank; asked only where no key holds one."""
         return None
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
@@ -103,6 +107,10 @@ class Reader:
     def candidates(self, step: Step) -> tuple[Document, ...] | None:
         """Documents a reranker was given."""
         return None
+
+    def incomplete(self, step: Step) -> bool:
+        """Whether the instrumentation reports only some of the documents."""
+        return False
 
     def query(self, step: Step) -> str | None:
         """What was searched for or embedded."""
@@ -134,9 +142,13 @@ class Step:
 
     __dict__: dict[str, Any]
 
-    def __init__(self, span: Span, readers: Sequence[Reader]) -> None:
+    def __init__(
+        self, span: Span, readers: tuple[Reader, ...], session: tuple[int, str] | None, user: str | None
+    ) -> None:
         self.span = span
         self.readers = readers
+        self.session = session
+        self.user = user
         self.truncated = False
         self.cut_length = 0
         self._parsed: dict[str, Any] = {}
@@ -145,25 +157,6 @@ class Step:
             kind = reader.kind(self)
             if kind != "other" and (self.kind == "other" or _SPECIFIC[kind] > _SPECIFIC[self.kind]):
                 self.kind = kind
-        self.session: tuple[int, str] | None = None
-        self.user_id: str | None = None
-        a = span.attributes
-        for reader in readers:
-            found = reader.session(a)
-            if found is not None and (self.session is None or found[0] < self.session[0]):
-                self.session = found
-            if self.user_id is None:
-                self.user_id = reader.user(a)
-        for record in span.logs:
-            self._read_ids(record.attributes)
-
-    def _read_ids(self, attributes: Attributes) -> None:
-        """Ids that only the log records of a span hold."""
-        for reader in self.readers:
-            if self.session is None:
-                self.session = reader.session(attributes)
-            if self.user_id is None:
-                self.user_id = reader.user(attributes)
 
     def json(self, key: str) -> Any:
         """The attribute `key`, parsed where it is JSON text (or a Python repr); the same object every time."""
@@ -199,12 +192,14 @@ class Step:
     @cached_property
     def input_messages(self) -> tuple[ChatMessage, ...] | None:
         """Messages given."""
-        return self._first("input_messages")
+        found: tuple[ChatMessage, ...] | None = self._first("input_messages")
+        return found
 
     @cached_property
     def output_messages(self) -> tuple[ChatMessage, ...] | None:
         """Messages answered."""
-        return self._first("output_messages")
+        found: tuple[ChatMessage, ...] | None = self._first("output_messages")
+        return found
 
     @cached_property
     def documents(self) -> tuple[Document, ...] | None:
@@ -223,7 +218,13 @@ class Step:
     @cached_property
     def candidates(self) -> tuple[Document, ...] | None:
         """Documents a reranker was given."""
-        return self._first("candidates")
+        found: tuple[Document, ...] | None = self._first("candidates")
+        return found
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether its documents were cut or are only the first few."""
+        return self.truncated or any(reader.incomplete(self) for reader in self.readers)
 
     @cached_property
     def query(self) -> str | None:
@@ -272,6 +273,29 @@ class Step:
             if value is not None and value != "":
                 return value
         return None
+
+    @cached_property
+    def answer_text(self) -> str | None:
+        """The text a model call answered, None where it called tools instead."""
+        for message in reversed(self.output_messages or ()):
+            if message.uses:
+                return None
+            if message.text.strip():
+                return message.text
+        return None
+
+    @cached_property
+    def last_index(self) -> int:
+        """Index of the last user message given, -1 for none."""
+        messages = self.input_messages or ()
+        return next(
+            (i for i in range(len(messages) - 1, -1, -1) if messages[i].role == "user" and messages[i].text.strip()), -1
+        )
+
+    @property
+    def last_user(self) -> str | None:
+        """The last user message given, template and all."""
+        return self.input_messages[self.last_index].text if self.last_index >= 0 and self.input_messages else None
 
     def _first(self, what: str) -> Any:
         for reader in self.readers:

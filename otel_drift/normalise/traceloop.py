@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from otel_drift.model import Attributes
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.names import (
     CONTEXT_KEYS,
@@ -12,10 +12,10 @@ from otel_drift.normalise.names import (
     QUESTION_KEYS,
     SESSION_NAMESPACED,
     SESSION_THREAD,
+    is_thread,
     leaves,
-    scalar,
-    session_in,
-    user_in,
+    named_sessions,
+    named_users,
 )
 from otel_drift.normalise.step import Document, Kind, Reader, Step, Tool
 
@@ -36,17 +36,13 @@ class Traceloop(Reader):
             return _KINDS.get(declared.lower(), "chain")
         return "other"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
-        """A session id among the association properties; the name is the application's choice."""
-        found = session_in(a, _PREFIX)
-        if found is None:
-            return None
-        thread = a.get(_PREFIX + "thread_id")
-        return (SESSION_THREAD if scalar(thread) == found else SESSION_NAMESPACED), found
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
+        """Session ids among the association properties; the name is the application's choice."""
+        return [(SESSION_THREAD if is_thread(k) else SESSION_NAMESPACED, k) for _, k in named_sessions(keys, _PREFIX)]
 
-    def user(self, a: Attributes) -> str | None:
-        """A user id among the association properties."""
-        return user_in(a, _PREFIX)
+    def users(self, keys: Collection[str]) -> list[str]:
+        """User ids among the association properties."""
+        return [key for _, key in named_users(keys, _PREFIX)]
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Documents in the entity output of a retriever span."""

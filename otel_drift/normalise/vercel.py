@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from otel_drift.model import Attributes
 from otel_drift.normalise.messages import read_messages
-from otel_drift.normalise.names import SESSION_NAMESPACED, session_in, user_in
+from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions, named_users
 from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool, ToolUse
 from otel_drift.normalise.values import text_of
 
@@ -33,17 +33,13 @@ class Vercel(Reader):
             return "llm"
         return "agent"
 
-    def session(self, a: Attributes) -> tuple[int, str] | None:
-        """A session id in the telemetry metadata or runtime context; the name is the application's choice."""
-        for prefix in _NAMESPACES:
-            found = session_in(a, prefix)
-            if found:
-                return SESSION_NAMESPACED, found
-        return None
+    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
+        """Session ids in the telemetry metadata or runtime context; the name is the application's choice."""
+        return [(SESSION_NAMESPACED, key) for _, key in named_sessions(keys, *_NAMESPACES)]
 
-    def user(self, a: Attributes) -> str | None:
-        """A user id in the same places."""
-        return next((found for prefix in _NAMESPACES if (found := user_in(a, prefix))), None)
+    def users(self, keys: Collection[str]) -> list[str]:
+        """User ids in the same places."""
+        return [key for _, key in named_users(keys, *_NAMESPACES)]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`ai.prompt.messages` of a step, `ai.prompt` of the whole call."""

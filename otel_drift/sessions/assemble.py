@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from otel_drift.normalise.values import fold
-from otel_drift.sessions.tree import Node, answer_text, last_user, order
+from otel_drift.sessions.tree import Node, order
 from otel_drift.sessions.unit import Unit, _variants
 
 SKEW = 5 * 60 * 10**9
@@ -88,10 +89,9 @@ def _without_duplicates(units: list[Unit]) -> list[Unit]:
 def _is_twin(one: Unit, other: Unit) -> bool:
     if one.traces[0] == other.traces[0]:
         return False
-    if one.answer and other.answer:
-        if fold(one.answer) == fold(other.answer):
-            first, second = fold(one.user or ""), fold(other.user or "")
-            return not first or not second or first in second or second in first
+    if one.answer and other.answer and fold(one.answer) == fold(other.answer):
+        first, second = fold(one.user or ""), fold(other.user or "")
+        return not first or not second or first in second or second in first
     return _call_known(one, other) or _call_known(other, one)
 
 
@@ -100,12 +100,12 @@ def _call_known(whole: Unit, part: Unit) -> bool:
     if not part.calls or part.wrapped or not whole.calls:
         return False
     for call in part.calls:
-        said, uses = answer_text(call), _use_ids(call)
+        said, uses = call.answer_text, _use_ids(call)
         if not any(
             c.span.start <= call.span.end
             and call.span.start <= c.span.end
             and (
-                (said is not None and answer_text(c) is not None and fold(said) == fold(answer_text(c) or ""))
+                (said is not None and c.answer_text is not None and fold(said) == fold(c.answer_text or ""))
                 or (uses and uses == _use_ids(c))
             )
             for c in whole.calls
@@ -156,8 +156,8 @@ def _is_rewrite(unit: Unit, units: Sequence[Unit], index: int) -> bool:
                 return True
         if other.answered:
             asked, then = (
-                fold(last_user(unit.calls[0]) or ""),
-                fold(last_user(other.calls[0]) or "" if other.calls else ""),
+                fold(unit.calls[0].last_user or ""),
+                fold(other.calls[0].last_user or "" if other.calls else ""),
             )
             known = {answer for _, answer in other.history}
             if asked and then and said not in known and (asked == then or (then in asked and asked != then)):
@@ -196,7 +196,7 @@ def _by_history(units: list[Unit]) -> list[Unit]:
         for other in range(index + 1, len(units)):
             if units[other].start - unit.start > SKEW:
                 break
-            if any(last in pairs for pairs in units[other].pairs_after):
+            if last in units[other].pairs_after:
                 follows.setdefault(index, set()).add(other)
     if not follows:
         return units
@@ -223,17 +223,15 @@ def _by_history(units: list[Unit]) -> list[Unit]:
 
 def _choose_answers(units: Sequence[Unit]) -> None:
     """Where a unit has several texts, the one that the next turn's history holds is the answer."""
-    for unit, following in zip(units, units[1:], strict=False):
+    for unit, following in itertools.pairwise(units):
         if len(unit.finals) > 1 and following.history:
             said = following.history[-1][1]
             if (
                 said
                 and said != fold(unit.answer or "")
-                and any(said in _variants(answer_text(c) or "") for c in unit.finals)
+                and any(said in _variants(c.answer_text or "") for c in unit.finals)
             ):
-                unit.chosen = said
-                for name in ("answer_pair", "call", "given", "last_index", "last_message", "user", "history"):
-                    unit.__dict__.pop(name, None)
+                unit.choose(said)
 
 
 def _alternatives(units: Sequence[Unit]) -> list[Draft]:
@@ -278,4 +276,4 @@ def _branches(one: Unit, other: Unit) -> bool:
 
 def pairs_in(unit: Unit, pairs: set[tuple[str, str]]) -> bool:
     """Whether a history holds the unit's question and answer."""
-    return any(p in pairs for after in unit.pairs_after for p in after)
+    return not unit.pairs_after.isdisjoint(pairs)

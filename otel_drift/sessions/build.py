@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 from otel_drift.hints import hints_for
-from otel_drift.model import Session, Turn
+from otel_drift.model import Session
 from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import Draft, assemble
@@ -18,19 +20,33 @@ from otel_drift.sessions.unit import Unit
 RETRY_SECONDS = 3600.0
 
 
+class Trace:
+    """The steps of one trace, cut into units when first asked for."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """The units of the trace."""
+        return units_of(self.steps)
+
+
 def build(
-    group: Group, traces: Mapping[str, Sequence[Step]], facts: Mapping[str, TraceFacts], options: ReconstructOptions
+    group: Group, traces: Mapping[str, Trace], facts: Mapping[str, TraceFacts], options: ReconstructOptions
 ) -> Session | None:
     """The session of `group`, or None where its traces hold no turn."""
     units: list[Unit] = []
     steps: list[Step] = []
     for trace in group.trace_ids:
-        own = list(traces.get(trace, ()))
+        if trace not in traces:
+            continue
+        own = traces[trace]
         f = facts[trace]
         if len(f.sessions) > 1 and group.session_id is not None:
-            own = _of_session(own, group.session_id, f.rank)
-        steps.extend(own)
-        units.extend(units_of(own))
+            own = Trace(_of_session(own.steps, group.session_id, f.rank))
+        steps.extend(own.steps)
+        units.extend(own.units)
     drafts = assemble(units, min(RETRY_SECONDS, options.gap_seconds))
     if not drafts:
         return None
@@ -56,8 +72,6 @@ def build(
 
 
 def _with_hints(session: Session, steps: Sequence[Step]) -> Session:
-    from dataclasses import replace
-
     hints = hints_for(session, steps)
     return replace(session, hints=hints) if hints else session
 
@@ -95,6 +109,3 @@ def _drop_instructions(evidence: Sequence[Evidence]) -> None:
     for e in listed:
         if seen[tuple(fold(d.text or "") for d, *_ in e.found)] >= 2 and len(seen) == 1:
             e.found, e.state = [], "no_retrieval"
-
-
-__all__ = ["Turn", "build"]

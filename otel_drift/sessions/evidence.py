@@ -47,7 +47,13 @@ class Evidence:
 
 
 def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
-    """Collect the evidence of one turn."""
+    """The evidence of one turn, collected once."""
+    if not isinstance(unit.evidence, Evidence):
+        unit.evidence = _gather(unit, options)
+    return unit.evidence
+
+
+def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     sources, tools = _sources(unit, options)
     evidence = Evidence(tools=tools, ran=bool(sources))
     prompt = _Prompt(unit)
@@ -73,8 +79,11 @@ def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
         evidence.state = "partial" if call is not None and call.truncated else "captured"
         return evidence
     if ids:
-        evidence.found, evidence.state = ids, "ids_only"
-    elif (any(s.documents == () for s in sources) and not any(s.documents is None and not s.shadowed for s in sources)) or form == "empty":
+        evidence.found = ids
+        evidence.state = "partial" if any(s.partial and not s.shadowed for s in sources) else "ids_only"
+    elif (
+        any(s.documents == () for s in sources) and not any(s.documents is None and not s.shadowed for s in sources)
+    ) or form == "empty":
         evidence.state = "none"
     elif sources or (not unit.given and unit.calls):
         evidence.state = "not_captured"
@@ -113,7 +122,7 @@ def _sources(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], tup
                 "reranker" if step.kind == "reranker" else "retriever",
                 step.span.ref,
                 step.span.start,
-                partial=step.truncated,
+                partial=step.incomplete,
                 candidates=step.candidates if step.kind == "reranker" else None,
             )
         if source is not None:
@@ -137,7 +146,7 @@ def _sources(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], tup
             sources.append(source)
     for message in messages:
         for result in message.results:
-            name = result.name or names.get(result.id)
+            name = result.name or (names.get(result.id) if result.id else None)
             key = (name or "") + "\0" + fold(text_of(result.content) or "")[:200]
             if (result.id and result.id in seen_calls) or key in seen_calls:
                 continue

@@ -5,14 +5,14 @@ Only compact facts and hashes of a trace are kept, so that this works for inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from urllib.parse import quote
 
-from otel_drift.model import Span
-from otel_drift.normalise import Step, conventions
-from otel_drift.normalise.names import scalar
+from otel_drift.model import Attributes, Span
+from otel_drift.normalise import Identity, Step, log_identity
+from otel_drift.normalise.app import is_search
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import relevant
 from otel_drift.sessions.evidence import gather
@@ -41,7 +41,7 @@ class TraceFacts:
         self.users: tuple[str, ...] = ()
         self.relevant = False
 
-    def add(self, span: Span, options: ReconstructOptions) -> None:
+    def add(self, span: Span, identity: Identity | Step) -> None:
         """Take in one span."""
         if span.start < self.start:
             self.start = span.start
@@ -51,35 +51,25 @@ class TraceFacts:
         if place < self.place:
             self.place = place
             self.project, self.environment = project_of(span), environment_of(span)
-        a = span.attributes
-        for name in options.session_attributes:
-            own = scalar(a.get(name)) or scalar(span.resource.get(name))
-            if own is not None:
-                self._session(-1, own)
-        readers = conventions(span)
-        if len(readers) > 1 or (span.name and "search" in span.name):
+        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
             self.relevant = True
-        for reader in readers:
-            found = reader.session(a)
-            if found is not None:
-                self._session(*found)
-            user = reader.user(a)
-            if user is not None and user not in self.users and len(self.users) < 4:
-                self.users = tuple(sorted((*self.users, user)))
-        for record in span.logs:
-            self.add_log(record.attributes)
+        if identity.session is not None:
+            self._session(*identity.session)
+        user = identity.user
+        if user is not None:
+            self._user(user)
 
-    def add_log(self, attributes: Mapping[str, object]) -> None:
-        """Take in the ids of a log record."""
-        user = scalar(attributes.get("user.id"))
-        if user is not None and user not in self.users and len(self.users) < 4:
+    def add_log(self, attributes: Attributes) -> None:
+        """Take in the ids of a log record that has not met its span yet."""
+        session, user = log_identity(attributes)
+        if session is not None:
+            self._session(*session)
+        if user is not None:
+            self._user(user)
+
+    def _user(self, user: str) -> None:
+        if user not in self.users and len(self.users) < 4:
             self.users = tuple(sorted((*self.users, user)))
-        session = scalar(attributes.get("session.id"))
-        if session is not None:
-            self._session(0, session)
-        session = scalar(attributes.get("gen_ai.conversation.id"))
-        if session is not None:
-            self._session(3, session)
 
     def _session(self, rank: int, session: str) -> None:
         if rank < self.rank:
@@ -118,7 +108,7 @@ class Digest:
     turn: int = 0
     answered: bool = False
     passages: tuple[int, ...] = ()
-    prompt: tuple[int, ...] = ()
+    talks: bool = False
 
     @property
     def empty(self) -> bool:
@@ -126,44 +116,32 @@ class Digest:
         return not (self.asked or self.turn or self.passages or self.answered)
 
 
-def digest_of(steps: Iterable[Step], options: ReconstructOptions) -> Digest:
-    """The digest of one trace."""
-    units = units_of(steps)
-    units = [u for u in units if u.calls or u.has_sources or u.wrapped]
-    if not units:
-        return Digest()
+def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
+    """The digest of one trace, given its units."""
     talk = [u for u in units if u.calls or (u.wrapped and u.answered)]
-    first, last = (talk[0], talk[-1]) if talk else (units[0], units[-1])
-    digest = Digest(answered=any(u.answered for u in talk))
-    if talk:
-        digest.before = tuple(_hash(q, a) for q, a in first.history[-MAX_PAIRS:])
-        asked = fold(first.user or "")
-        digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
-        if last.answer:
-            digest.turn = _hash("turn", fold(last.user or ""), fold(last.answer))
-            stem = tuple(_hash(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
-            digest.after = tuple((*stem, _hash(q, a)) for pairs in last.pairs_after for q, a in sorted(pairs))[:4]
-    found: list[int] = []
-    for unit in units:
-        evidence = gather(unit, options)
-        found.extend(_hash(fold(d.text)) for d, *_ in evidence.found if d.text)
-    if talk:
-        prompts = found[:]
-        if not prompts:
-            prompts = []
-        digest.prompt = tuple(prompts[:MAX_PASSAGES])
-    else:
-        digest.passages = tuple(found[:MAX_PASSAGES])
+    if not talk:
+        return Digest(passages=passages_of(units, options))
+    first, last = talk[0], talk[-1]
+    digest = Digest(answered=any(u.answered for u in talk), talks=True)
+    digest.before = tuple(_hash(q, a) for q, a in first.history[-MAX_PAIRS:])
+    asked = fold(first.user or "")
+    digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
+    if last.answer:
+        digest.turn = _hash("turn", fold(last.user or ""), fold(last.answer))
+        stem = tuple(_hash(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
+        digest.after = tuple((*stem, _hash(q, a)) for q, a in sorted(last.pairs_after))[:4]
     return digest
 
 
-def units_of(steps: Iterable[Step]) -> list[Unit]:
+def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int, ...]:
+    """Hashes of the passages of a trace."""
+    found = [d.text for u in units if u.calls or u.has_sources for d, *_ in gather(u, options).found if d.text]
+    return tuple(_hash(fold(text)) for text in found[:MAX_PASSAGES])
+
+
+def units_of(steps: Sequence[Step]) -> list[Unit]:
     """The units of one trace."""
-    return [Unit(group) for group in cut(plant(sorted(steps, key=_step_order))) if relevant(group)]
-
-
-def _step_order(step: Step) -> tuple[object, ...]:
-    return step.span.start, -step.span.end, step.span.span_id
+    return [Unit(group) for group in cut(plant(steps)) if relevant(group)]
 
 
 def _hash(*parts: str) -> int:
@@ -204,31 +182,35 @@ class _Links:
             self.parent[max(first, second)] = min(first, second)
 
 
-def link(facts: Mapping[str, TraceFacts], digest: Callable[[str], Digest], options: ReconstructOptions) -> list[Group]:
+def link(
+    facts: Mapping[str, TraceFacts], units: Callable[[str], Sequence[Unit]], options: ReconstructOptions
+) -> list[Group]:
     """Group traces into sessions, ordered by their first trace.
 
     Args:
         facts: every trace's facts.
-        digest: reads a trace again and digests it; called at most once a trace, and only where links are needed.
+        units: the units of a trace, read again; asked for only where links are needed.
         options: the time gap.
     """
     known = {t: f for t, f in facts.items() if f.sessions}
     lone = {t: f for t, f in facts.items() if not f.sessions and f.relevant}
     buckets = _by_session(known)
     links = _Links()
-    digests = {t: digest(t) for t in lone}
+    digests = {t: digest_of(units(t), options) for t in lone}
     lone = {t: f for t, f in lone.items() if not digests[t].empty}
     session_of: dict[str, tuple[str, ...]] = {}
     if lone:
         projects = {f.project for f in lone.values()}
         for trace, f in known.items():
             if f.project in projects and f.relevant:
-                digests[trace] = digest(trace)
+                digests[trace] = digest_of(units(trace), options)
         for bucket, traces in buckets.items():
             for trace in traces:
                 session_of.setdefault(trace, bucket)
                 links.join(min(traces), trace)
         _link_lone({t: f for t, f in facts.items() if t in digests}, lone, digests, links, options)
+        if any(digests[t].passages for t in lone):
+            _link_passages({t: f for t, f in facts.items() if t in digests}, lone, digests, units, links, options)
     groups = _groups(facts, buckets, lone, links)
     return sorted(groups, key=lambda g: (g.start, g.key))
 
@@ -275,9 +257,6 @@ def _link_lone(
         d = digests[trace]
         if trace in lone and d.asked and not d.answered:
             _link_next(trace, by_asked.get(d.asked, ()), facts, digests, links)
-    for trace in ordered:
-        if trace in lone and digests[trace].passages:
-            _link_passages(trace, ordered, facts, digests, links)
 
 
 def _link_twins(
@@ -361,24 +340,31 @@ def _link_next(
 
 
 def _link_passages(
-    trace: str,
-    ordered: list[str],
     facts: Mapping[str, TraceFacts],
+    lone: Mapping[str, TraceFacts],
     digests: Mapping[str, Digest],
+    units: Callable[[str], Sequence[Unit]],
     links: _Links,
+    options: ReconstructOptions,
 ) -> None:
     """A retrieval that is a trace of its own belongs to the next trace whose prompt holds its passages."""
-    f = facts[trace]
-    wanted = set(digests[trace].passages)
-    for other in ordered:
-        g = facts[other]
-        if g.start < f.start or other == trace or g.project != f.project:
+    ordered = sorted(facts, key=lambda t: (facts[t].start, t))
+    prompts: dict[str, frozenset[int]] = {}
+    for index, trace in enumerate(ordered):
+        if trace not in lone or not digests[trace].passages:
             continue
-        if g.start - f.end > PASSAGE_GAP:
-            return
-        if wanted & set(digests[other].prompt):
-            links.join(trace, other)
-            return
+        f = facts[trace]
+        wanted = frozenset(digests[trace].passages)
+        for other in ordered[index + 1 :]:
+            if facts[other].start - f.end > PASSAGE_GAP:
+                break
+            if facts[other].project != f.project or not digests[other].talks:
+                continue
+            if other not in prompts:
+                prompts[other] = frozenset(passages_of(units(other), options))
+            if wanted & prompts[other]:
+                links.join(trace, other)
+                break
 
 
 def _groups(
@@ -411,14 +397,14 @@ def _groups(
         ordered = sorted(traces, key=lambda t: (facts[t].start, t))
         first = facts[ordered[0]]
         users = sorted({u for t in ordered for u in facts[t].users})
-        user = users[0] if len(users) == 1 else None
+        only = users[0] if len(users) == 1 else None
         groups.append(
             Group(
-                _key(first.project, first.environment or "", user or "", "trace:" + ordered[0]),
+                _key(first.project, first.environment or "", only or "", "trace:" + ordered[0]),
                 None,
                 first.project,
                 first.environment,
-                user,
+                only,
                 ordered,
                 first.start,
             )

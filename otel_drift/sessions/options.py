@@ -9,7 +9,30 @@ from fnmatch import fnmatchcase
 from otel_drift.errors import ConfigError
 
 _WORDS = frozenset(
-    ["search", "searches", "searching", "retrieve", "retrieves", "retrieval", "retriever", "lookup", "query", "knowledge", "kb", "rag", "docs", "documents", "document", "passages", "passage", "faq", "wiki", "semantic", "vector", "context"]
+    [
+        "search",
+        "searches",
+        "searching",
+        "retrieve",
+        "retrieves",
+        "retrieval",
+        "retriever",
+        "lookup",
+        "query",
+        "knowledge",
+        "kb",
+        "rag",
+        "docs",
+        "documents",
+        "document",
+        "passages",
+        "passage",
+        "faq",
+        "wiki",
+        "semantic",
+        "vector",
+        "context",
+    ]
 )
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ _BRACKET = re.compile(
     r"^[ \t]*(?:[-*•][ \t]+)?\[(?P<label>[^\[\]\n]{1,160})\](?!\()[ \t]*:?[ \t]*(?:\n)?", re.MULTILINE
 )
 _NAMED = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|-{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|context|result|"
-    r"article|reference)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|-{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|"
+    r"context|result|article|reference)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
     r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:-{2,}|:)(?:\*\*)?[ \t]*\n?",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -35,14 +36,14 @@ _CONTENT_BLOCK = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _HEADER = re.compile(
-    r"^(?=[^\n]*\b(?:contexts?|passages?|documents?|docs|sources?|excerpts?|snippets?|search results?|results|knowledge(?: base)?|"
-    r"references?|information|articles?|evidence|material|kontext|quellen|dokumente)\b)"
+    r"^(?=[^\n]*\b(?:contexts?|passages?|documents?|docs|sources?|excerpts?|snippets?|search results?|results|"
+    r"knowledge(?: base)?|references?|information|articles?|evidence|material|kontext|quellen|dokumente)\b)"
     r"[^\n]{0,400}?(?::|\bbelow\b[^\n]{0,80}|\bfollowing\b[^\n]{0,80})[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _END = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions?|rules|note|question|query|user(?:'s)?(?: question| query| message| input)?|human|"
-    r"answer|helpful answer|response|assistant|task|chat history|history|conversation(?: history)?|last user message|"
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions?|rules|note|question|query|user(?:'s)?(?: question| query| message| input)?|"
+    r"human|answer|helpful answer|response|assistant|task|chat history|history|conversation(?: history)?|last user message|"
     r"frage|antwort)(?:\*\*)?[ \t]*:"
     r"|^[ \t]*(?:given (?:the|this)|based on (?:the|this)|using (?:the|this)|answer the|please answer|respond )[^\n]*"
     r"|^[ \t]*(?:-{3,}|={3,}|\*{3,}|`{3,}|\"{3})[ \t]*$"
@@ -228,7 +229,7 @@ def _between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         return None
     documents = []
     last_end = marks[-1].end()
-    inner_blank = any("\n\n" in text[a.end() : b.start()].strip() for a, b in zip(marks, marks[1:], strict=False))
+    inner_blank = any("\n\n" in text[a.end() : b.start()].strip() for a, b in itertools.pairwise(marks))
     for index, mark in enumerate(marks):
         stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
         body = text[mark.end() : stop]
@@ -270,7 +271,7 @@ def _until_end(body: str, may_have_blank: bool) -> str:
 
 
 def _content_blocks(text: str) -> Found | None:
-    """``Source: …\\nContent: …`` blocks, as LangChain's retriever tool and many search tools write them."""
+    r"""``Source: …\\nContent: …`` blocks, as LangChain's retriever tool and many search tools write them."""
     if (
         "ontent" not in text
         and "ext:" not in text

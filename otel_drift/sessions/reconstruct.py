@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from otel_drift.model import LogRecord, Record, Session, Span
-from otel_drift.normalise import Step, read
-from otel_drift.sessions.build import build
-from otel_drift.sessions.linking import Digest, TraceFacts, digest_of, link
+from otel_drift.normalise import Step, identify, read
+from otel_drift.sessions.build import Trace, build
+from otel_drift.sessions.linking import TraceFacts, link
 from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.unit import Unit
 
 DEFAULTS = ReconstructOptions()
 
@@ -41,21 +42,18 @@ def reconstruct(spans: Iterable[Span], options: ReconstructOptions = DEFAULTS) -
         key = (span.trace_id, span.span_id)
         other = unique.get(key)
         unique[key] = span if other is None else _fuller(other, span)
-    traces: dict[str, list[Step]] = {}
+    steps: dict[str, list[Step]] = {}
     facts: dict[str, TraceFacts] = {}
     for span in unique.values():
-        steps = traces.get(span.trace_id)
-        if steps is None:
-            steps = traces[span.trace_id] = []
+        if span.trace_id not in steps:
+            steps[span.trace_id] = []
             facts[span.trace_id] = TraceFacts()
-        steps.append(read(span, options.session_attributes))
-        facts[span.trace_id].add(span, options)
-
-    def digest(trace: str) -> Digest:
-        return digest_of(traces[trace], options)
-
+        step = read(span, options.session_attributes)
+        steps[span.trace_id].append(step)
+        facts[span.trace_id].add(span, step)
+    traces = {trace: Trace(own) for trace, own in steps.items()}
     sessions = []
-    for group in link(facts, digest, options):
+    for group in link(facts, lambda trace: traces[trace].units, options):
         session = build(group, traces, facts, options)
         if session is not None:
             sessions.append(session)
@@ -82,18 +80,19 @@ def stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions 
         if isinstance(record, LogRecord):
             f.add_log(record.attributes)
         else:
-            f.add(record, options)
+            f.add(record, identify(record, options.session_attributes))
 
-    def load(trace_ids: Sequence[str]) -> dict[str, list[Step]]:
-        traces: dict[str, list[Step]] = {}
+    def load(trace_ids: Sequence[str]) -> dict[str, Trace]:
+        steps: dict[str, list[Step]] = {}
         for span in spool.load(trace_ids):
-            traces.setdefault(span.trace_id, []).append(read(span, options.session_attributes))
-        return traces
+            steps.setdefault(span.trace_id, []).append(read(span, options.session_attributes))
+        return {trace: Trace(own) for trace, own in steps.items()}
 
-    def digest(trace: str) -> Digest:
-        return digest_of(load([trace]).get(trace, ()), options)
+    def units(trace: str) -> Sequence[Unit]:
+        loaded = load([trace]).get(trace)
+        return loaded.units if loaded is not None else ()
 
-    for group in link(facts, digest, options):
+    for group in link(facts, units, options):
         session = build(group, load(group.trace_ids), facts, options)
         if session is not None:
             yield session

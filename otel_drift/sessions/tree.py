@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -162,13 +163,11 @@ def _is_one_run(node: Node, calls: Sequence[Node]) -> bool:
     if not has_content(step):
         return False
     asked, said = step.input, step.output
-    first, last = last_user(calls[0].step), answer_text(calls[-1].step)
+    first, last = calls[0].step.last_user, calls[-1].step.answer_text
     if not first or not last:
         return False
     return (
-        _holds(asked, first)
-        and _holds(said, last)
-        and not _holds(asked, last_user(calls[-1].step) or first, only=first)
+        _holds(asked, first) and _holds(said, last) and not _holds(asked, calls[-1].step.last_user or first, only=first)
     )
 
 
@@ -184,27 +183,12 @@ def _holds(value: Any, text: str, only: str | None = None) -> bool:
     return False
 
 
-def last_user(step: Step) -> str | None:
-    """The last user text a model call was given."""
-    return next((m.text for m in reversed(step.input_messages or ()) if m.role == "user" and m.text.strip()), None)
-
-
-def answer_text(step: Step) -> str | None:
-    """The text a model call answered, None where it called tools instead."""
-    for message in reversed(step.output_messages or ()):
-        if message.uses:
-            return None
-        if message.text.strip():
-            return message.text
-    return None
-
-
 _OBSERVATIONS = ("observation", "tool result", "function result", "tool response", "result:")
 
 
 def _history_grows(calls: Sequence[Node]) -> bool:
     """Whether a later call was given an earlier call's answer as history, and a new user message after it."""
-    answers = {fold(text) for call in calls[:-1] if (text := answer_text(call.step))}
+    answers = {fold(text) for call in calls[:-1] if (text := call.step.answer_text)}
     if not answers:
         return False
     for call in calls[1:]:
@@ -250,8 +234,8 @@ def _same(one: str, other: str) -> bool:
 
 def _unrelated(calls: Sequence[Node], subtree: Sequence[Node]) -> bool:
     """Whether the calls under a wrapper without content are turns of their own: nothing of one is used by the next."""
-    for one, other in zip(calls, calls[1:], strict=False):
-        asked, said, then = last_user(one.step), answer_text(one.step), last_user(other.step)
+    for one, other in itertools.pairwise(calls):
+        asked, said, then = one.step.last_user, one.step.answer_text, other.step.last_user
         if not asked or not then or not said:
             return False
         if _same(fold(asked), fold(then)):

@@ -11,7 +11,7 @@ from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import ANSWER_KEYS, CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage
 from otel_drift.normalise.values import fold, load
-from otel_drift.sessions.tree import Node, answer_text, last_user
+from otel_drift.sessions.tree import Node
 from otel_drift.sessions.user_text import dspy_fields, transcript, user_text
 
 _NOT_ANSWER = frozenset({"reasoning", "rationale", "thought", "thoughts", "completed", "explanation"})
@@ -29,6 +29,7 @@ class Unit:
         self.end = max(n.step.span.end for n in nodes)
         self.traces: list[str] = [nodes[0].step.span.trace_id]
         self.chosen: str | None = None
+        self.evidence: Any = None
 
     @property
     def root(self) -> Step:
@@ -46,7 +47,7 @@ class Unit:
     @cached_property
     def finals(self) -> list[Step]:
         """Model calls that answered with text."""
-        return [call for call in self.calls if answer_text(call)]
+        return [call for call in self.calls if call.answer_text]
 
     @cached_property
     def path(self) -> list[Step]:
@@ -76,14 +77,14 @@ class Unit:
                 return found
             if plain and not self.finals:
                 return said[0], self.calls[-1] if self.calls else None
-            if plain and self.finals and _alike(said[0], answer_text(self.finals[-1]) or ""):
+            if plain and self.finals and _alike(said[0], self.finals[-1].answer_text or ""):
                 return said[0], self.finals[-1]
         if not self.finals:
             return None, None
         call = self.finals[-1]
         if self.chosen is not None:
-            call = next((c for c in reversed(self.finals) if self.chosen in _variants(answer_text(c) or "")), call)
-        text = answer_text(call) or ""
+            call = next((c for c in reversed(self.finals) if self.chosen in _variants(c.answer_text or "")), call)
+        text = call.answer_text or ""
         return unwrapped(text), call
 
     @property
@@ -138,7 +139,7 @@ class Unit:
                 yield node.step.query
         for call in self.calls:
             if call is not self.call:
-                text = last_user(call)
+                text = call.last_user
                 if text:
                     yield text
 
@@ -156,7 +157,7 @@ class Unit:
                         pairs = _pairs(read_messages(value[key], "user"))
                         if pairs:
                             return pairs[:-1] if pairs[-1][1] == "" else pairs
-        for text in [self.last_message, *(last_user(c) for c in self.calls if c is not self.call)]:
+        for text in [self.last_message, *(c.last_user for c in self.calls if c is not self.call)]:
             said = transcript(text) if text and "\n" in text else []
             pairs = _pairs(tuple(ChatMessage(role, body) for role, body in said))
             if pairs and pairs[-1][1]:
@@ -197,6 +198,7 @@ class Unit:
 
     def absorb(self, other: Unit) -> None:
         """Take another unit's nodes as further evidence of this turn."""
+        self.evidence = None
         self.extra.extend(other.nodes)
         self.extra.extend(other.extra)
         for trace in other.traces:
@@ -205,12 +207,22 @@ class Unit:
         self.start = min(self.start, other.start)
         self.end = max(self.end, other.end)
 
-    @property
-    def pairs_after(self) -> list[set[Pair]]:
+    def choose(self, said: str) -> None:
+        """Make the call that said `said` the answering one."""
+        self.chosen = said
+        self.evidence = None
+        for name in _DERIVED:
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def pairs_after(self) -> frozenset[Pair]:
         """What a later turn's last history pair may be: this question and answer, raw or as sent."""
         users = {fold(t) for t in (self.user, self.last_message) if t}
-        answers = {fold(t) for t in (self.answer, *(answer_text(c) for c in self.finals)) if t}
-        return [{(u, a) for u in users or {""} for a in answers}]
+        answers = {fold(t) for t in (self.answer, *(c.answer_text for c in self.finals)) if t}
+        return frozenset((u, a) for u in users or {""} for a in answers)
+
+
+_DERIVED = ("answer_pair", "call", "given", "last_index", "last_message", "user", "history", "pairs_after")
 
 
 def _pairs(messages: Sequence[ChatMessage]) -> list[Pair]:
@@ -253,19 +265,19 @@ def _said(value: Any) -> tuple[bool, list[str]]:
 
 def _matching(said: Sequence[str], finals: Sequence[Step]) -> tuple[str, Step] | None:
     for call in reversed(finals):
-        text = answer_text(call) or ""
+        text = call.answer_text or ""
         whole = fold(text)
         for candidate in said:
             if fold(candidate) == whole:
                 return text, call
     for call in reversed(finals):
-        variants = _variants(answer_text(call) or "")
+        variants = _variants(call.answer_text or "")
         for candidate in said:
             short = fold(candidate)
             if short in variants:
                 return candidate, call
             if len(said) == 1 and len(short) >= 8:
-                whole = fold(answer_text(call) or "")
+                whole = fold(call.answer_text or "")
                 if whole in short or (short in whole and 2 * len(short) >= len(whole)):
                     return candidate, call
     return None

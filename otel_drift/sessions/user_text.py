@@ -10,13 +10,14 @@ from otel_drift.sessions.prompt import find_passages
 
 _MARK = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:(?:the |new |current |latest |last |follow[- ]?up |original |standalone )?"
-    r"(?:user(?:'s)?|customer(?:'s)?|human)?[ \t]*(?:question|query|message|input|request|frage|pregunta)|user|human|customer|q)"
+    r"(?:user(?:'s)?|customer(?:'s)?|human)?[ \t]*(?:question|query|message|input|request|frage|pregunta)"
+    r"|user|human|customer|q)"
     r"(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER = re.compile(
-    r"\n[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:your |helpful |final )?(?:answer|response|assistant|ai|output|reply|antwort|respuesta|a|"
-    r"search quer(?:y|ies)|standalone question)[^\n:]{0,40}:(?:\*\*)?[ \t]*\Z",
+    r"\n[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:your |helpful |final )?(?:answer|response|assistant|ai|output|reply|antwort|"
+    r"respuesta|a|search quer(?:y|ies)|standalone question)[^\n:]{0,40}:(?:\*\*)?[ \t]*\Z",
     re.IGNORECASE,
 )
 _TAGGED = re.compile(
@@ -104,10 +105,7 @@ def dspy_fields(text: str) -> list[tuple[str, str]]:
     """DSPy's ``[[ ## name ## ]]`` fields in order, empty where there are none."""
     if "[[ ## " not in text:
         return []
-    fields = []
-    for match in _DSPY.finditer(_DSPY_END.sub("", text)):
-        fields.append((match["name"].lower(), match["body"].strip()))
-    return fields
+    return [(m["name"].lower(), m["body"].strip()) for m in _DSPY.finditer(_DSPY_END.sub("", text))]
 
 
 _TURN = re.compile(
