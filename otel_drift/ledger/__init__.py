@@ -117,7 +117,6 @@ class Ledger:
 
         with self._database.writing() as connection:
             units.commit(connection, run_id, unit, annotations, sinks)
-            units.owe(connection, unit.unit_id, sinks)
             if cursor is not None:
                 runs.set_cursor(connection, *cursor)
 

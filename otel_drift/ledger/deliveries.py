@@ -10,11 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.ledger import records
+from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import annotation, delivery
 from otel_drift.model import Annotation, WriteReport
-
-_CHUNK = 500
-"""Ids per statement; SQLite and PostgreSQL both limit the variables of one."""
 
 
 def owe(connection: Connection, annotation_ids: Sequence[str], sinks: Iterable[str]) -> None:
@@ -27,7 +25,7 @@ def owe(connection: Connection, annotation_ids: Sequence[str], sinks: Iterable[s
         return
     current = {
         row.annotation_id: row
-        for chunk in _chunks(annotation_ids)
+        for chunk in chunks(annotation_ids)
         for row in connection.execute(
             sa.select(annotation.c.annotation_id, annotation.c.revision, annotation.c.withdrawn).where(
                 annotation.c.annotation_id.in_(chunk), annotation.c.current
@@ -56,7 +54,7 @@ def hand_out(connection: Connection, sink: str, limit: int, not_since: int | Non
         query = query.where(sa.or_(delivery.c.attempted.is_(None), delivery.c.attempted < not_since))
     rows = connection.execute(query).all()
     now = time.time_ns()
-    for chunk in _chunks([row.delivery_id for row in rows]):
+    for chunk in chunks([row.delivery_id for row in rows]):
         connection.execute(
             sa.update(delivery)
             .where(delivery.c.delivery_id.in_(chunk))
@@ -87,14 +85,14 @@ def _owe_sink(connection: Connection, rows: Sequence[sa.Row[Any, Any, Any]], sin
     sink = records.column(sink)
     latest: dict[str, int] = {}
     arrived: set[str] = set()
-    for chunk in _chunks([row.annotation_id for row in rows]):
+    for chunk in chunks([row.annotation_id for row in rows]):
         query = sa.select(delivery).where(delivery.c.sink == sink, delivery.c.annotation_id.in_(chunk))
         for known in connection.execute(query):
             latest[known.annotation_id] = max(latest.get(known.annotation_id, 0), known.revision)
             if known.attempts:
                 arrived.add(known.annotation_id)
     new = [row for row in rows if latest.get(row.annotation_id, 0) < row.revision]
-    for chunk in _chunks([row.annotation_id for row in new]):
+    for chunk in chunks([row.annotation_id for row in new]):
         connection.execute(
             sa.update(delivery)
             .where(delivery.c.sink == sink, delivery.c.annotation_id.in_(chunk), delivery.c.state == "owed")
@@ -119,7 +117,7 @@ def _owe_sink(connection: Connection, rows: Sequence[sa.Row[Any, Any, Any]], sin
 
 def _close(connection: Connection, sink: str, annotation_ids: Sequence[str], state: str, reason: str | None) -> None:
     # `attempts > 0` leaves a revision alone that another process committed while this one was being written.
-    for chunk in _chunks(annotation_ids):
+    for chunk in chunks(annotation_ids):
         connection.execute(
             sa.update(delivery)
             .where(
@@ -134,7 +132,3 @@ def _close(connection: Connection, sink: str, annotation_ids: Sequence[str], sta
                 settled=None if state == "owed" else time.time_ns(),
             )
         )
-
-
-def _chunks(values: Sequence[str] | Sequence[int]) -> Iterable[Sequence[str] | Sequence[int]]:
-    return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from otel_drift.model import Annotation, Attempt, Finding, JudgeAnswer, PromptRef, Session, Unit
 
+T = TypeVar("T")
+
+_MOST_VARIABLES = 500
 _UNIT_KEPT = (
     "outcome",
     "reason",
@@ -33,6 +36,11 @@ def from_json(text: str) -> Any:
 def sha256(text: str) -> str:
     """Hex digest of a text that `to_json` made."""
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """`values` in pieces: SQLite and PostgreSQL both limit the variables of one statement."""
+    return (values[start : start + _MOST_VARIABLES] for start in range(0, len(values), _MOST_VARIABLES))
 
 
 def column(text: str) -> str:

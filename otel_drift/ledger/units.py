@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.ledger import deliveries, records
+from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import annotation, attempt, contribution, finding, unit
 from otel_drift.model import SEVERITY_SCORES, Annotation, Attempt, Session, Unit
 
@@ -49,33 +50,32 @@ def commit(
     """Write a unit and everything that follows from it; the caller's transaction makes it one step."""
     _supersede(connection, run_id, result)
     says = {one.id: one for one in annotations}
-    said = set(
-        connection.execute(
-            sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == records.column(result.unit_id))
-        ).scalars()
-    )
+    of_unit = contribution.c.unit_id == records.column(result.unit_id)
+    said = set(connection.execute(sa.select(contribution.c.annotation_id).where(of_unit)).scalars())
     # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
     vanished = set() if result.outcome == "inconclusive" else said - set(says)
-    _contribute(connection, result.unit_id, says, vanished)
-    changed = [*says, *sorted(vanished)]
-    for annotation_id in changed:
-        _revise(connection, annotation_id, result.unit_id)
-    deliveries.owe(connection, changed, sinks)
+    _contribute(connection, result.unit_id, says, sorted(vanished | (said & set(says))))
+    touched = [*says, *sorted(vanished)]
+    _revise(connection, result.unit_id, touched)
+    owe(connection, result.unit_id, sinks, touched)
 
 
-def owe(connection: Connection, unit_id: str, sinks: Iterable[str]) -> None:
-    """Owe each sink what is current of a unit and was not delivered or owed there yet, withdrawals included."""
+def owe(connection: Connection, unit_id: str, sinks: Iterable[str], first: Sequence[str] = ()) -> None:
+    """Owe each sink what is current of a unit and was not delivered or owed there yet, withdrawals included.
+
+    Args:
+        connection: In a transaction.
+        unit_id: The unit.
+        sinks: Names of sinks.
+        first: Annotations owed before the unit's others, in this order.
+    """
     unit_id = records.column(unit_id)
-    ids = set(
-        connection.execute(sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == unit_id)).scalars()
-    ) | set(
-        connection.execute(
-            sa.select(annotation.c.annotation_id).where(
-                annotation.c.unit_id == unit_id, annotation.c.current, annotation.c.withdrawn
-            )
-        ).scalars()
+    stands = sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == unit_id)
+    taken_back = sa.select(annotation.c.annotation_id).where(
+        annotation.c.unit_id == unit_id, annotation.c.current, annotation.c.withdrawn
     )
-    deliveries.owe(connection, sorted(ids), sinks)
+    others = sorted(connection.execute(sa.union(stands, taken_back)).scalars())
+    deliveries.owe(connection, list(dict.fromkeys([*first, *others])), sinks)
 
 
 def is_known(connection: Connection, result_id: str) -> bool:
@@ -89,13 +89,13 @@ def _is_settled(reason: str | None) -> bool:
 
 
 def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None:
-    """Add the result and make it the current one, unless it is the current one already (found again, not judged)."""
+    """Add the result and make it the current one, unless it is that already and no judge said anything new."""
     body = records.unit_to_json(result)
     bodies = [records.finding_to_json(one) for one in result.findings]
     digest = records.sha256(records.to_json([body, bodies]))
     unit_id, fingerprint = records.column(result.unit_id), records.column(result.content_sha256)
     is_current = sa.and_(unit.c.unit_id == unit_id, unit.c.current)
-    if not result.attempts:
+    if all(one.cached for one in result.attempts):
         same = sa.and_(is_current, unit.c.fingerprint == fingerprint, unit.c.body_sha256 == digest)
         if connection.execute(sa.select(unit.c.result_id).where(same)).first():
             return
@@ -167,12 +167,12 @@ def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
     }
 
 
-def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation], vanished: Iterable[str]) -> None:
+def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation], replaced: Sequence[str]) -> None:
     unit_id = records.column(unit_id)
-    replaced = [*says, *vanished]
-    connection.execute(
-        sa.delete(contribution).where(contribution.c.unit_id == unit_id, contribution.c.annotation_id.in_(replaced))
-    )
+    for chunk in chunks(replaced):
+        connection.execute(
+            sa.delete(contribution).where(contribution.c.unit_id == unit_id, contribution.c.annotation_id.in_(chunk))
+        )
     _insert(
         connection,
         contribution,
@@ -183,43 +183,53 @@ def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation
     )
 
 
-def _revise(connection: Connection, annotation_id: str, unit_id: str) -> None:
-    """Add a revision if what all units together say for an annotation is not what its last revision says."""
-    last = connection.execute(
-        sa.select(annotation).where(annotation.c.annotation_id == annotation_id, annotation.c.current)
-    ).one_or_none()
-    bodies = connection.execute(
-        sa.select(contribution.c.body)
-        .where(contribution.c.annotation_id == annotation_id)
-        .order_by(contribution.c.unit_id)
-    ).scalars()
-    said = [records.annotation_from_json(body, 0) for body in bodies]
+def _revise(connection: Connection, unit_id: str, annotation_ids: Sequence[str]) -> None:
+    """Add a revision wherever what all units together say is not what the last revision says."""
+    last: dict[str, sa.Row[Any]] = {}
+    said: dict[str, list[Annotation]] = {}
+    for chunk in chunks(annotation_ids):
+        query = sa.select(annotation).where(annotation.c.annotation_id.in_(chunk), annotation.c.current)
+        last |= {row.annotation_id: row for row in connection.execute(query)}
+        query = sa.select(contribution).where(contribution.c.annotation_id.in_(chunk)).order_by(contribution.c.unit_id)
+        for one in connection.execute(query):
+            said.setdefault(one.annotation_id, []).append(records.annotation_from_json(one.body, 0))
+    new = [
+        row
+        for key in annotation_ids
+        if (row := _next_revision(key, records.column(unit_id), said.get(key, []), last.get(key)))
+    ]
+    for chunk in chunks([row["annotation_id"] for row in new if row["revision"] > 1]):
+        connection.execute(
+            sa.update(annotation)
+            .where(annotation.c.annotation_id.in_(chunk), annotation.c.current)
+            .values(current=False)
+        )
+    _insert(connection, annotation, new)
+
+
+def _next_revision(
+    annotation_id: str, unit_id: str, said: Sequence[Annotation], last: sa.Row[Any] | None
+) -> dict[str, Any] | None:
+    """The row of the next revision; None where nothing changed."""
     if said:
         body, withdrawn = records.annotation_to_json(max(said, key=_weight)), False
     elif last is None or last.withdrawn:
-        return
+        return None
     else:
         body, withdrawn = records.withdrawn(last.body), True
     digest = records.sha256(body)
     if last is not None and last.content_sha256 == digest:
-        return
-    connection.execute(
-        sa.update(annotation)
-        .where(annotation.c.annotation_id == annotation_id, annotation.c.current)
-        .values(current=False)
-    )
-    connection.execute(
-        sa.insert(annotation).values(
-            annotation_id=annotation_id,
-            revision=1 if last is None else last.revision + 1,
-            current=True,
-            unit_id=records.column(unit_id),
-            withdrawn=withdrawn,
-            content_sha256=digest,
-            body=body,
-            created=time.time_ns(),
-        )
-    )
+        return None
+    return {
+        "annotation_id": annotation_id,
+        "revision": 1 if last is None else last.revision + 1,
+        "current": True,
+        "unit_id": unit_id,
+        "withdrawn": withdrawn,
+        "content_sha256": digest,
+        "body": body,
+        "created": time.time_ns(),
+    }
 
 
 def _weight(one: Annotation) -> tuple[float, int]:
