@@ -61,7 +61,7 @@ class RulesJudge:
                 reason="unsupported_task",
             )
         started = time.perf_counter()
-        answer = audit_session(task.material)
+        answer = _verified(audit_session(task.material), task)
         return JudgeAnswer(
             text=orjson.dumps(answer).decode(),
             model=self.name,
@@ -70,3 +70,33 @@ class RulesJudge:
             finish_reason="stop",
             parameters=dict(self.parameters()),
         )
+
+
+def _verified(answer: dict[str, Any], task: JudgeTask) -> dict[str, Any]:
+    """Leave out what the audit's own checks would refuse, and types the configured taxonomy does not have.
+
+    A rule that went too far costs one claim or event, not the session: there is nothing a repair ask could mend.
+    """
+    from otel_drift.audits.factual_drift_answer import ClaimAnswer, EventAnswer
+    from otel_drift.audits.factual_drift_checks import check_claims, check_events, refs
+
+    known = refs(task.material)
+    parsed = [ClaimAnswer.model_validate(claim) for claim in answer["claims"]]
+    claims = {claim.id: claim for claim in parsed if not check_claims([claim], known)}
+    types = _drift_types(task.schema)
+    events = [
+        event
+        for event in answer["drift_events"]
+        if (types is None or event["drift_type"] in types)
+        and not check_events([EventAnswer.model_validate(event)], claims, known)
+    ]
+    return {**answer, "claims": [c for c in answer["claims"] if c["id"] in claims], "drift_events": events}
+
+
+def _drift_types(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    """The types the answer schema allows, None where it names none."""
+    for definition in schema.get("$defs", {}).values():
+        enum = definition.get("properties", {}).get("drift_type", {}).get("enum")
+        if enum:
+            return frozenset(enum)
+    return None

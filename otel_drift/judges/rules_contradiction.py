@@ -102,8 +102,8 @@ _PAST = re.compile(
     r"\b(?:was|were|had|used to|previously|formerly|earlier|until (?:now|then)|originally)\b", re.IGNORECASE
 )
 _CHANGE = re.compile(
-    r"\b(?:will|shall|would|to|is going to|are going to) (?:be )?(?:fall|rise|increase|decrease|drop|go (?:up|down)|change|grow|"
-    r"shrink|raise|lower|reduce|cut)\w*\b",
+    r"\b(?:will|shall|would|to|is going to|are going to) (?:be )?(?:fall|rise|increase|decrease|drop|go (?:up|down)|"
+    r"change|grow|shrink|raise|lower|reduce|cut)\w*\b",
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\d\s?(?:-|\u2013|to)\s?\d|\bbetween\b.{1,30}\band\b", re.IGNORECASE)
@@ -196,7 +196,7 @@ def _alike(a: Figure, b: Figure, earlier: Said, later: Said) -> tuple[float, boo
 
 
 def _against_sources(a: Figure, b: Figure, earlier: Said) -> float:
-    """Similarity of the later figure's clause to the one in the earlier turn's passages that holds the earlier figure."""
+    """Similarity of the later figure's clause to the one that grounds the earlier figure."""
     best = 0.0
     for source in map(read, earlier.evidence):
         for figure in source.figures:
@@ -269,7 +269,8 @@ def _event_dates(reading: Reading) -> Iterator[tuple[Figure, str]]:
 
 
 _FREE = re.compile(
-    r"\bno (?:[a-z-]+ ){0,2}(?:fees?|charges?|costs?)\b|\bnot (?:be )?charged\b|\bfree of charge\b|\b(?:is|are) free\b(?! (?:to|from|of)\b)"
+    r"\bno (?:[a-z-]+ ){0,2}(?:fees?|charges?|costs?)\b|\bnot (?:be )?charged\b|\bfree of charge\b"
+    r"|\b(?:is|are) free\b(?! (?:to|from|of)\b)"
     r"|\bat no (?:extra |additional )?(?:cost|charge)\b|\bwithout (?:extra |additional |any )?(?:charge|cost|fee)\b",
     re.IGNORECASE,
 )
@@ -321,7 +322,7 @@ def _same_talk(subject: frozenset[str], earlier: Said, later: Said) -> bool:
 
 
 def _opposite(earlier: Said, later: Said) -> Iterator[Contradiction]:
-    """An opposite word between clauses that are otherwise the same, where the later one is not what its passages say."""
+    """An opposite word between clauses that are otherwise the same, where the later is not what its passages say."""
     for a in earlier.reading.contexts:
         for b in later.reading.contexts:
             pair = antonym_pair(b, a)

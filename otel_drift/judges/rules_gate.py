@@ -4,47 +4,75 @@ from __future__ import annotations
 
 import re
 
-from otel_drift.text import content_words, names, quantities, words
-from otel_drift.text.dates import dates
+from otel_drift.text import content_words, dates, names, quantities, words
 
-_SMALL_TALK = re.compile(
-    r"^\W*(?:(?:yes|no|ok|okay|sure|well|oh|great|right|indeed|certainly|of course|absolutely|sorry)\W+)*"
-    r"(?:thanks?\b|thank you|you(?:'|\u2019)?(?:re| are) (?:very )?welcome|welcome|hello|hi\b|hey\b|dear\b|good (?:morning|luck|day|question)"
-    r"|glad|happy to|my pleasure|no problem|no worries|enjoy\b|have a|all the best|best (?:of luck|regards|wishes)"
-    r"|(?:please )?let me know|feel free|do(?:n't| not) hesitate|if you (?:have|need|want|would like|'d like) (?:any |more |me |further )"
-    r"|(?:is|are) there any|would you|do you|shall i|should i|can i help|here(?:'s|\u2019s| is| are)\b|to sum up\W*$|in (?:summary|short|conclusion)\W*$"
-    r"|i(?:'|\u2019)?(?:m| am) (?:glad|happy|sorry|afraid|here)|i hope|hope (?:this|that)|i can (?:help|also)|i(?:'|\u2019)?(?:d| would) be (?:glad|happy)"
-    r"|stay safe|take care|bye|see you|congratulations|remember,?\W*$|note:?\W*$|sure\b\W*$)",
-    re.IGNORECASE,
+
+def _any(*patterns: str, prefix: str = "") -> re.Pattern[str]:
+    return re.compile(f"{prefix}(?:{'|'.join(patterns)})".replace("'", "['\u2019]"), re.IGNORECASE)
+
+
+_FILLERS = (
+    r"^\W*(?:(?:yes|yeah|yea|yep|no|nope|ok|okay|oh|ah|well|so|and|but|sure|great|right|true|exactly|indeed|certainly|"
+    r"of course|absolutely|sorry|actually|haha|wow|hmm|me too|same here|that(?:'s| is) \w+)\W+)*"
 )
-_FIRST_PERSON = re.compile(
-    r"^\W*(?:(?:yes|yeah|yea|yep|no|nope|ok|okay|oh|ah|well|so|and|but|sure|right|true|exactly|actually|haha|wow|hmm|me too|same here|that(?:'s| is) \w+)\W+)*"
-    r"(?:(?:i|i(?:'|\u2019)?(?:m|ve|d|ll)|me|my|we(?:'|\u2019)?(?:ve|d)?|mine|myself)\b(?!\s+(?:can confirm|confirmed|found that|see that|recommend)\b))",
-    re.IGNORECASE,
+_SMALL_TALK = _any(
+    r"thanks?\b|thank you|you(?:'?re| are) (?:very |most )?welcome|welcome\b|hello|hi\b|hey\b|dear\b",
+    r"good (?:morning|luck|day|question)|glad|happy to|my pleasure|no problem|no worries|enjoy\b|have a\b|all the best",
+    r"best (?:of luck|regards|wishes)|(?:please )?let me know|(?:please )?feel free|do(?:n't| not) hesitate",
+    r"if you (?:have|need|want|would like|'d like) (?:any |more |me |further )|would you|do you|(?:shall|should) i",
+    r"can i help|here(?:'s| is| are)\b|i'?m? ?(?:am )?(?:glad|happy|sorry|afraid|here)\b|i hope|hope (?:this|that)",
+    r"i can (?:help|also)|i(?:'?d| would) be (?:glad|happy)|stay safe|take care|bye\b|see you|congratulations",
+    r"(?:to sum up|in (?:summary|short|conclusion)|remember|note|sure)\W*$",
+    prefix=_FILLERS,
 )
-_REFUSAL = re.compile(
-    r"(?:\b(?:do|does|did|could|can|can|have|has|is|are|was)(?:n't|n\u2019t| not|not)\b[^.;]{0,60}?\b(?:information|mention(?:ed)?|answer|know|knowledge|"
-    r"specif(?:y|ied|ic)|detail(?:s|ed)?|say|state[ds]?|cover(?:ed)?|contain(?:ed)?|provid(?:e|ed)|find|found|tell|determine|confirm|includ(?:e|ed)|available)\b"
-    r"|\b(?:no|any) (?:specific |further |relevant |additional |such )?(?:information|mention|details?|data|answer|record)\b"
-    r"|\b(?:unable|not able) to\b|\bunfortunately\b[^.;]{0,20}\b(?:i|we)\b|\bi(?:'|\u2019)?(?:m| am) (?:sorry|afraid|not sure|not able|unable)"
-    r"|\bcannot (?:tell|say|answer|confirm|determine|give|provide)\b|\bnot (?:mentioned|specified|stated|covered|provided|included) in\b)",
-    re.IGNORECASE,
+_FIRST_PERSON = _any(
+    r"(?:i|i'?(?:m|ve|d|ll)|me|my|we'?(?:ve|d)?|mine|myself)\b"
+    r"(?! (?:can confirm|confirmed|found that|see that|recommend)\b)",
+    prefix=_FILLERS,
 )
-_SOURCE_TALK = re.compile(
-    r"\b(?:documents?|passages?|context|sources?|text|information (?:provided|given|available|i have)|excerpts?|material|knowledge base|articles?|"
-    r"i|we|my|our|you may|not sure)\b",
-    re.IGNORECASE,
+_REFUSAL = _any(
+    r"\b(?:do|does|did|could|can|have|has|is|are|was)(?:n't| not|not)\b[^.;]{0,60}?\b(?:information|mention(?:ed)?|"
+    r"answer|know|knowledge|specif(?:y|ied|ic)|detail(?:s|ed)?|say|state[ds]?|cover(?:ed)?|contain(?:ed)?|provid(?:e|ed)|find|"
+    r"found|tell|determine|confirm|includ(?:e|ed)|available)\b",
+    r"\b(?:no|any) (?:specific |further |relevant |additional |such )?"
+    r"(?:information|mention|details?|data|answer|record)\b",
+    r"\b(?:unable|not able) to\b|\bunfortunately\b[^.;]{0,20}\b(?:i|we)\b|\bi(?:'?m| am) (?:sorry|afraid|not sure)",
+    r"\bcannot (?:tell|say|answer|confirm|determine|give|provide)\b",
+    r"\bnot (?:mentioned|specified|stated|covered|provided|included) in\b",
 )
-_CORRECTION = re.compile(
-    r"\b(?:i|we) (?:have|need|had|want|must|should|would like) to (?:correct|apologi[sz]e|retract|take back|revise|clarify)"
-    r"|\b(?:i|we) (?:was|were|am|are) (?:wrong|mistaken|incorrect|in error)|\b(?:i|we) (?:made|gave) (?:a|an|you) (?:mistake|error|wrong|incorrect)"
-    r"|\bmy (?:earlier|previous|last|first) (?:answer|statement|message|reply|figure|information)|\b(?:correction|erratum)\b\s*[:\u2014-]"
-    r"|\b(?:i|we) (?:said|told you|stated|wrote|mentioned|misstated|misspoke|misread|mixed up|confused)\b[^.]*\b(?:wrong|incorrect|mistake|error|not right|inaccurate|outdated)"
-    r"|\bthat (?:was|is) (?:wrong|incorrect|not correct|a mistake|an error|inaccurate)\b|\bi (?:misspoke|misstated|misread|stand corrected)"
-    r"|\b(?:sorry|apologies|apologi[sz]e) (?:for|about) (?:the|my|that|any|giving)\b[^.]*\b(?:mistake|error|confusion|earlier|wrong|incorrect|mix-?up)"
-    r"|\bcontrary to what i (?:said|told)|\b(?:let me|allow me to) correct\b|\bnot [^.;]{1,40} as i (?:said|told|wrote|stated)"
-    r"|\bas i (?:wrongly|mistakenly|incorrectly) (?:said|stated|told)|\binstead of (?:the )?[^.;]{1,40} i (?:said|told|mentioned|gave)",
-    re.IGNORECASE,
+_ABOUT_SOURCES = _any(
+    r"\b(?:documents?|passages?|context|sources?|text|excerpts?|material|knowledge base|articles?|i|we|my|our|you may|"
+    r"not sure|information (?:provided|given|available|i have))\b"
+)
+_CORRECTION = _any(
+    r"\b(?:i|we) (?:have|need|had|want|must|should|would like) to (?:correct|apologi[sz]e|retract|take back|revise)",
+    r"\b(?:i|we) (?:was|were|am|are) (?:wrong|mistaken|incorrect|in error)",
+    r"\b(?:i|we) (?:made|gave)(?: you)? (?:an? |the )?(?:mistake|error|wrong|incorrect)",
+    r"\bmy (?:earlier|previous|last|first) (?:answer|statement|message|reply|figure|information)",
+    r"\b(?:correction|erratum)\b\s*[:\u2014-]",
+    r"\b(?:i|we) (?:said|told you|stated|wrote|mentioned|misstated|misspoke|misread|mixed up|confused)\b[^.]*"
+    r"\b(?:wrong|incorrect|mistake|error|not right|inaccurate|outdated)",
+    r"\bthat (?:was|is) (?:wrong|incorrect|not correct|a mistake|an error|inaccurate)\b",
+    r"\bi (?:misspoke|misstated|misread|stand corrected)|\bcontrary to what i (?:said|told)|\ballow me to correct\b",
+    r"\blet me correct\b|\b(?:sorry|apologies|apologi[sz]e) (?:for|about) (?:the|my|that|any|giving)\b[^.]*"
+    r"\b(?:mistake|error|confusion|earlier|wrong|incorrect|mix-?up)",
+    r"\bas i (?:wrongly|mistakenly|incorrectly) (?:said|stated|told)|\bnot [^.;]{1,40} as i (?:said|told|wrote|stated)",
+    r"\binstead of (?:the )?[^.;]{1,40} i (?:said|told|mentioned|gave)",
+)
+_COMMONPLACE = _any(
+    r"\b(?:consult(?:ing)?|speak (?:to|with)|talk to|reach out to|contact|ask|check with|seek)\b[^.;]{0,40}"
+    r"\b(?:professional|advis[eo]r|doctor|lawyer|attorney|expert|specialist|accountant|advice|consultant|pharmacist|"
+    r"physician|support|provider|department|team)\b",
+    r"\b(?:can|may|will|could) (?:vary|differ)\b|\bdepend(?:s|ing)? on\b|\byou can (?:choose|decide)\b",
+    r"\bit(?:'?s| is) (?:also )?(?:always )?(?:important|essential|crucial|advisable|recommended|best|worth|helpful|"
+    r"a good idea|necessary)\b",
+    r"\b(?:some|several|various|many|different) (?:options|ways|factors|reasons|methods|things)\b",
+    r"\bby (?:incorporating|following|using) these\b",
+)
+_META = _any(
+    r"\b(?:the|your|these|both|all|my|two|our) (?:\w+ )?(?:sources?|documents?|passages?|texts?) (?:\w+ )?(?:disagree|"
+    r"differ|conflict|contradict|agree|do|does|suggest|say|emphasi[sz]e|focus)",
+    r"\bsources? (?:disagree|differ|conflict)|\bbased on the (?:\w+ )?(?:documents?|passages?|context|information)",
 )
 
 
@@ -67,27 +95,12 @@ def is_claim(sentence: str) -> bool:
 
 def is_refusal(sentence: str) -> bool:
     """Whether `sentence` says that the assistant or its documents cannot answer."""
-    return bool(_REFUSAL.search(sentence)) and bool(_SOURCE_TALK.search(sentence))
+    return bool(_REFUSAL.search(sentence)) and bool(_ABOUT_SOURCES.search(sentence))
 
 
 def is_correction(sentence: str) -> bool:
     """Whether `sentence` openly takes back what the assistant said before."""
     return bool(_CORRECTION.search(sentence))
-
-
-_COMMONPLACE = re.compile(
-    r"\b(?:consult(?:ing)?|speak (?:to|with)|talk to|reach out to|contact|ask|check with|seek)\b[^.;]{0,40}\b(?:professional|advis[eo]r|"
-    r"doctor|lawyer|attorney|expert|specialist|accountant|advice|consultant|pharmacist|physician|support|provider|department|team)\b"
-    r"|\b(?:can|may|will|could) (?:vary|differ)\b|\bdepend(?:s|ing)? on\b|\bit(?:'|\u2019)?(?:s| is) (?:also )?(?:always )?(?:important|essential|crucial|advisable|"
-    r"recommended|best|worth|helpful|a good idea|necessary)\b|\b(?:some|several|various|many|different) (?:options|ways|factors|reasons|methods|things)\b"
-    r"|\bby (?:incorporating|following|using) these\b|\byou can (?:choose|decide)\b",
-    re.IGNORECASE,
-)
-_META = re.compile(
-    r"\b(?:the|your|these|both|all|my|two|our) (?:\w+ )?(?:sources?|documents?|passages?|texts?) (?:\w+ )?(?:disagree|differ|conflict|contradict|agree|do|does|suggest|"
-    r"say|emphasi[sz]e|focus)|\bsources? (?:disagree|differ|conflict)|\bbased on the (?:\w+ )?(?:documents?|passages?|context|information)",
-    re.IGNORECASE,
-)
 
 
 def is_commonplace(sentence: str) -> bool:

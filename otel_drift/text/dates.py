@@ -64,7 +64,8 @@ _DATE = re.compile(
 )
 _ARTICLES = r"\s+(?:the\s+)?(?:end\s+of\s+)?$"
 _DEADLINE = re.compile(
-    r"\b(?:by|until|till|before|(?:no|not) later than|latest|(?:expir(?:es?|ing|ed)|laps(?:es?|ing)|ends?|due)(?: on| by)?"
+    r"\b(?:by|until|till|before|(?:no|not) later than|latest"
+    r"|(?:expir(?:es?|ing|ed)|laps(?:es?|ing)|ends?|due)(?: on| by)?"
     rf"|deadline(?: is| of)?|through){_ARTICLES}",
     re.IGNORECASE,
 )

@@ -19,7 +19,8 @@ class Quantity:
     """A number in a text.
 
     `unit` is canonical (``%``, ``eur``, ``gb``, ``month``, ``mg/l``), for a counted thing the stem of its noun, and
-    empty where none follows; `value` is in that unit (two weeks: 14 ``day``; times of day: minutes, ``clock``). `per` is the denominator (``day`` in
+    empty where none follows; `value` is in that unit (two weeks: 14 ``day``; times of day: minutes, ``clock``). `per`
+    is the denominator (``day`` in
     "3 EUR per day"). `label` is the stem of the word the number names rather than counts ("Zone 2", "form ER-2") or
     ``/`` in a pair such as "180/105 mmHg": such numbers are names. `role` says which end it marks: most, least, about.
     """

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from otel_drift.model import Passage, Session, Turn
+
 GROUNDING_SETS = ("mtrag_human", "begin_wow", "begin_cmu", "q2_wow", "fever_sym")
 BAD = frozenset({"unsupported", "contradicted", "contradiction", "conflict", "dropped"})
 
@@ -58,3 +60,31 @@ def balanced_accuracy(scored: Sequence[tuple[float, bool]], threshold: float) ->
     bad = [score >= threshold for score, is_bad in scored if is_bad]
     good = [score < threshold for score, is_bad in scored if not is_bad]
     return (sum(bad) / len(bad) + sum(good) / len(good)) / 2
+
+
+def labelled_conversations() -> dict[str, dict[str, Any]]:
+    """The labelled conversations by name."""
+    root = shared_dir()
+    if root is None:
+        raise SystemExit("labels not found: set OTEL_DRIFT_SHARED")
+    files = sorted((root / "traces" / "labels").glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+def session_of_labels(label: dict[str, Any]) -> Session:
+    """A labelled conversation as the session that perfect capture would give."""
+    turns = tuple(
+        Turn(
+            turn_id=f"turn-{turn['turn']}",
+            number=turn["turn"],
+            started=0,
+            ended=0,
+            user=turn["user"],
+            answer=turn["answer"],
+            answer_state="captured",
+            retrieval="captured" if turn["passages"] else "none" if turn.get("retrieval_empty") else "no_retrieval",
+            passages=tuple(Passage(p["id"], p["text"], rank) for rank, p in enumerate(turn["passages"], 1)),
+        )
+        for turn in label["turns"]
+    )
+    return Session(label["session_id"], label["session_id"], turns, ())
