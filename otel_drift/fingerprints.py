@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel
 
 from otel_drift import prompting
-from otel_drift.model import JudgeTask, Session
+from otel_drift.model import JudgeTask, PromptRef, Session
 from otel_drift.planning import settled
 from otel_drift.protocols import Audit, AuditSettings, Judge
 from otel_drift.redaction import opaque
@@ -27,9 +27,13 @@ def unit_id(audit_name: str, session: Session) -> str:
 
 
 def unit_fingerprint(audit: Audit, session: Session, judge: Judge, settings: AuditSettings | None = None) -> str:
-    """The sha256 of all that decides a result: content, prompts, code, judge, settings. Equal means: no need to ask."""
+    """The sha256 of all that decides a result: content, prompts, code, judge, settings. Equal means: no need to ask.
+
+    Raises:
+        ConfigError: a prompt or setting of the audit is wrong, so that no session could be audited.
+    """
     told = settled(settings or AuditSettings(), judge)
-    prompts = [prompting.load(name, folder=told.prompts_dir).ref for name in _prompt_ids(audit)]
+    prompts = _prompts(audit, told)
     decisive = {
         "content": content_sha256(session),
         "audit": [audit.name, getattr(audit, "version", "1"), HARNESS_VERSION],
@@ -91,8 +95,14 @@ def _strict(node: Any) -> Any:
     return kept
 
 
-def _prompt_ids(audit: Audit) -> tuple[str, ...]:
-    return (*getattr(audit, "prompt_ids", ()), "repair")
+def _prompts(audit: Audit, settings: AuditSettings) -> list[PromptRef]:
+    takes = getattr(audit, "prompt_inputs", None)
+    refs = []
+    for prompt_id, names in {**(takes(settings) if takes else {}), "repair": ("answer", "errors")}.items():
+        prompt = prompting.load(prompt_id, folder=settings.prompts_dir)
+        prompting.check_names(prompt, names)
+        refs.append(prompt.ref)
+    return refs
 
 
 def _canonical(value: Any) -> bytes:

@@ -20,7 +20,7 @@ import hashlib
 import re
 import secrets
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def render(prompt: Prompt, inputs: Mapping[str, str], nonce: str) -> tuple[Messa
     Raises:
         ConfigError: a name is missing or unknown, or `nonce` occurs in an input.
     """
-    _refuse_wrong_names(prompt, inputs)
+    check_names(prompt, inputs)
     if any(nonce in inputs[name] for name in prompt.inputs):
         raise ConfigError(f"prompt {prompt.ref.id}: the nonce occurs in an input; take another (see new_nonce)")
     blocks = "\n\n".join(_block(name, inputs[name], nonce) for name in prompt.inputs)
@@ -78,6 +78,20 @@ def render(prompt: Prompt, inputs: Mapping[str, str], nonce: str) -> tuple[Messa
         Message("system", _PLACE.sub(lambda place: inputs[place[1]], prompt.text)),
         Message("user", f"{head}\n\n{blocks}"),
     )
+
+
+def check_names(prompt: Prompt, names: Collection[str]) -> None:
+    """Refuse a prompt that is given other names than it takes.
+
+    Raises:
+        ConfigError: a name is missing or unknown.
+    """
+    wanted, given = {*prompt.inputs, *prompt.settings}, set(names)
+    where = f"prompt {prompt.ref.id} {prompt.ref.version}"
+    if missing := sorted(wanted - given):
+        raise ConfigError(f"{where}: no value for {', '.join(missing)}")
+    if unknown := sorted(given - wanted):
+        raise ConfigError(f"{where}: does not take {', '.join(unknown)}; its front matter must name every input")
 
 
 def follow_up(
@@ -123,15 +137,6 @@ def released() -> dict[str, str]:
 
 def _block(name: str, text: str, nonce: str) -> str:
     return f"<<<{name} {nonce}>>>\n{text}\n<<<end of {name} {nonce}>>>"
-
-
-def _refuse_wrong_names(prompt: Prompt, inputs: Mapping[str, str]) -> None:
-    wanted = {*prompt.inputs, *prompt.settings}
-    where = f"prompt {prompt.ref.id} {prompt.ref.version}"
-    if missing := sorted(wanted - inputs.keys()):
-        raise ConfigError(f"{where}: no value for {', '.join(missing)}")
-    if unknown := sorted(inputs.keys() - wanted):
-        raise ConfigError(f"{where}: does not take {', '.join(unknown)}; its front matter must name every input")
 
 
 @functools.lru_cache(maxsize=256)

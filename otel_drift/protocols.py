@@ -132,8 +132,9 @@ class Forecast:
 class Audit(Protocol):
     """One audit: stateless, no I/O.
 
-    Optional besides: `version` (of its code) and `prompt_ids`, both part of a result's fingerprint, and
-    ``forecast(session, settings) -> Sequence[Forecast]`` for dry runs (else the first batch of steps is counted).
+    Optional besides: `version` (of its code) and ``prompt_inputs(settings) -> Mapping[str, Collection[str]]`` (its
+    prompts and the names each is given), both part of a result's fingerprint; and ``forecast(session, settings) ->
+    Sequence[Forecast]`` for dry runs (else the first batch of steps is counted).
     """
 
     name: str

@@ -12,7 +12,7 @@ import pytest
 
 from drift_cases import RETURNS, MemoryCache, ScriptedJudge, returns_answer, session, turn
 from otel_drift.audits.factual_drift import FactualDrift
-from otel_drift.errors import PermanentJudgeError, RetryableJudgeError
+from otel_drift.errors import ConfigError, PermanentJudgeError, RetryableJudgeError
 from otel_drift.model import Finding, Hint, JudgeAnswer, JudgeLimits, Session, Unit
 from otel_drift.protocols import AuditSettings
 from otel_drift.reasons import REASONS, explain
@@ -333,3 +333,22 @@ def test_a_broken_prompt_of_the_user_is_no_verdict(tmp_path: Path) -> None:
     (own / "v1.md").write_text(head + "Judge {{turns}}.")
     unit = run(RIGHT, settings=AuditSettings(prompts_dir=str(tmp_path)))
     assert (unit.outcome, unit.reason, unit.calls) == ("inconclusive", "config_error", 0)
+    with pytest.raises(ConfigError, match="unknown variable turns"):  # a run stops at its first session
+        unit_fingerprint(AUDIT, RETURNS, ScriptedJudge([]), AuditSettings(prompts_dir=str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [AuditSettings(taxonomy=("!",)), AuditSettings(severity_rules={"FATAL": "x"}), AuditSettings(taxonomy=("",))],
+)
+def test_wrong_settings_stop_a_run_before_anything_is_asked(wrong: AuditSettings) -> None:
+    with pytest.raises(ConfigError):
+        unit_fingerprint(AUDIT, RETURNS, ScriptedJudge([]), wrong)
+
+
+def test_a_prompt_that_takes_other_names_stops_a_run(tmp_path: Path) -> None:
+    own = tmp_path / "factual_drift" / "claims"
+    own.mkdir(parents=True)
+    (own / "v1.md").write_text('+++\nid = "factual_drift/claims"\nversion = "v1"\ninputs = ["session"]\n+++\nJudge.')
+    with pytest.raises(ConfigError, match="no value for session"):
+        unit_fingerprint(AUDIT, RETURNS, ScriptedJudge([]), AuditSettings(prompts_dir=str(tmp_path)))

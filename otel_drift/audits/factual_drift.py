@@ -44,7 +44,6 @@ class FactualDrift:
 
     name = "factual_drift"
     version = "1"
-    prompt_ids = (SESSION_PROMPT, CLAIMS_PROMPT, COMPARE_PROMPT)
 
     def eligibility(self, session: Session, settings: AuditSettings) -> Eligibility:
         """Two answered turns, one of them with its passages; see DESIGN for the reasons."""
@@ -105,6 +104,19 @@ class FactualDrift:
         claims = sum(ask.output_tokens for ask in asks) // 2
         compare = Forecast(_prompt_tokens(COMPARE_PROMPT, settings) + claims, _ANSWER_BASE_TOKENS + claims // 10)
         return [*asks, compare]
+
+    def prompt_inputs(self, settings: AuditSettings) -> Mapping[str, frozenset[str]]:
+        """The prompts of this audit and what each is given.
+
+        Raises:
+            ConfigError: the taxonomy or the severity rules are wrong.
+        """
+        told = frozenset(_settings_inputs(settings))
+        return {
+            SESSION_PROMPT: told | {"session"},
+            CLAIMS_PROMPT: frozenset({"turns"}),
+            COMPARE_PROMPT: told | {"claims"},
+        }
 
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding an event."""
