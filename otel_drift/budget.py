@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from otel_drift.errors import BudgetError
 
+_ROUNDING = 1e-9
+
 
 @dataclass(slots=True)
 class Call:
@@ -69,7 +71,7 @@ class Budget:
             return None
         if most is None:
             return "the price of this judge is unknown, so --max-cost cannot be kept: set its input and output price"
-        if self.cost + self._reserved + most > self.max_cost:
+        if self.cost + self._reserved + most > self.max_cost + _ROUNDING:
             spent = self.cost + self._reserved
             return (
                 f"the next call may cost up to {most:.4f} $ and {spent:.4f} $ of {self.max_cost:.4f} $ are spoken for"

@@ -183,7 +183,10 @@ def assert_report_holds(audited: Session, report: Mapping[str, Any]) -> None:
         texts = {passage.id: passage.text for passage in own.passages}
         for evidence in one["evidence"]:
             assert texts[evidence["passage_id"]][slice(*evidence["span"])] == evidence["quote"]
-            assert len(evidence["quote"].split()) >= 4 or evidence["quote"] in (texts[evidence["passage_id"]], "It is blue")
+            assert len(evidence["quote"].split()) >= 4 or evidence["quote"] in (
+                texts[evidence["passage_id"]],
+                "It is blue",
+            )
         unknown = own.retrieval in ("not_captured", "ids_only", "partial")
         assert (one["grounding_status"] == "NOT_GROUNDABLE") == unknown
         assert bool(one["evidence"]) == (one["grounding_status"] in ("GROUNDED", "PARTIALLY_GROUNDED"))

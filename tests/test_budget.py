@@ -26,6 +26,8 @@ def test_parallel_calls_never_exceed_the_limits() -> None:
         list(pool.map(lambda _: spend(money, 0.03, 0.03), range(200)))
     assert calls.calls == 37
     assert 0.9 < money.cost <= 1.0
+    exact = Budget(max_cost=0.3)
+    assert [spend(exact, 0.1, 0.1) for _ in range(4)] == [True, True, True, False]
 
 
 def test_what_is_reserved_counts_until_it_is_settled() -> None:

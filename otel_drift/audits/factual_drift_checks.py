@@ -141,7 +141,9 @@ def _evidence_errors(ref: str, quote: str, turn: Turn, known: Refs) -> Iterator[
         return
     owner, passage = found
     if owner is not turn:
-        yield f"passage {ref} belongs to {owner.ref}; evidence must come from the passages of {turn.ref}."
+        twin = next((own for own, (at, one) in known.passages.items() if at is turn and one.text == passage.text), None)
+        hint = f" (there the same text is {twin})" if twin else ""
+        yield f"passage {ref} belongs to {owner.ref}; evidence must come from the passages of {turn.ref}{hint}."
         return
     if find_quote(passage.text or "", quote) is None:
         yield f"evidence {_shown(quote)} does not stand verbatim in passage {ref}."

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from otel_drift import text
 from otel_drift.audits.factual_drift_answer import (
@@ -22,6 +22,9 @@ from otel_drift.model import SEVERITY_SCORES, Session, Turn
 from otel_drift.redaction import opaque
 
 _SHARE_SAID_ELSEWHERE = 0.8
+
+_Said: TypeAlias = tuple[str, str, str]
+"""What makes two claims one: turn, folded quote, folded text."""
 
 
 def number_claims(claims: Sequence[ClaimAnswer], session: Session) -> dict[str, ClaimAnswer]:
@@ -61,8 +64,10 @@ def build_report(
     known = refs(session)
     final = list(claims.values())
     renamed = [_renamed(event, claims) for event in events]
-    corrections = [event for event in renamed if event.acknowledged_correction]
-    drifts = _merged(_settled([event for event in renamed if not event.acknowledged_correction], final, known))
+    said = {claim.id: (claim.turn, text.fold(claim.quote), text.fold(claim.claim_text)) for claim in final}
+    drifts = _merged(_settled([event for event in renamed if not event.acknowledged_correction], final, known), said)
+    drifting = {_identity(event, said) for event in drifts}
+    corrected = [event for event in renamed if event.acknowledged_correction and _identity(event, said) not in drifting]
     expand = _Expansion(session, known, {claim.id: claim for claim in final}, at_most_major, Counter())
     reported = [expand.event(event) for event in _ordered(drifts, known)]
     by_type = Counter(event["drift_type"] for event in reported)
@@ -72,7 +77,7 @@ def build_report(
         "total_turns": len(session.turns),
         "claims": [expand.claim(claim) for claim in final],
         "drift_events": reported,
-        "corrections": [expand.event(event) for event in _ordered(_merged(corrections), known)],
+        "corrections": [expand.event(event) for event in _ordered(_merged(corrected, said), known)],
         "flags": list(flags),
         "summary": {
             "total_drift_events": len(reported),
@@ -111,14 +116,19 @@ def _settled(events: Sequence[EventAnswer], claims: Sequence[ClaimAnswer], known
     ]
 
 
-def _merged(events: Sequence[EventAnswer]) -> list[EventAnswer]:
-    """One event for each type and pair of claims: the most severe, then the surest."""
-    best: dict[tuple[str, str | None, str], EventAnswer] = {}
+def _merged(events: Sequence[EventAnswer], said: Mapping[str, _Said]) -> list[EventAnswer]:
+    """One event for each type and pair of things said: the most severe, then the surest."""
+    best: dict[tuple[str, _Said | None, _Said], EventAnswer] = {}
     for event in events:
-        key = (event.drift_type, event.earlier_claim, event.later_claim)
+        key = _identity(event, said)
         if key not in best or _weight(event) > _weight(best[key]):
             best[key] = event
     return list(best.values())
+
+
+def _identity(event: EventAnswer, said: Mapping[str, _Said]) -> tuple[str, _Said | None, _Said]:
+    earlier = said[event.earlier_claim] if event.earlier_claim else None
+    return event.drift_type, earlier, said[event.later_claim]
 
 
 def _weight(event: EventAnswer) -> tuple[float, float]:

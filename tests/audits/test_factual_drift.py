@@ -143,6 +143,16 @@ def test_doubles_of_one_event_are_one_with_the_worst_severity() -> None:
     ]
 
 
+def test_a_claim_listed_twice_makes_no_second_event() -> None:
+    answer = returns_answer()
+    answer["claims"].append({**answer["claims"][3], "id": "c9"})
+    answer["drift_events"].append(event("t3", "UNSUPPORTED_NEW_CLAIM", None, "c9"))
+    assert len(run(RETURNS, answer).findings) == 2
+    answer["claims"][-1]["claim_text"] = "A robot does the work."
+    findings = run(RETURNS, answer).findings
+    assert len({finding.event_id for finding in findings}) == len(findings) == 3
+
+
 def test_an_open_correction_is_kept_but_is_no_finding() -> None:
     corrected = "I have to correct what I said: items can be returned within 60 days of purchase."
     audited = session(RETURNS.turns[0], turn(2, "Sure?", corrected, "Items can be returned within 60 days."))

@@ -76,7 +76,11 @@ WRONG = {
     "invented passage": (set_claim(0, evidence=evidence("t1.p7", "Shipping costs are not refunded.")), "no passage"),
     "evidence of another turn": (
         set_claim(0, evidence=evidence("t3.p1", "Most items can usually be returned within 30 days of purchase.")),
-        "passage t3.p1 belongs to t3",
+        "passage t3.p1 belongs to t3; evidence must come from the passages of t1 (there the same text is t1.p1)",
+    ),
+    "evidence of another turn, given for a text this turn has not": (
+        set_claim(2, evidence=evidence("t2.p1", "Opening hours are nine to five.")),
+        "passage t2.p1 belongs to t2; evidence must come from the passages of t3.",
     ),
     "grounded without evidence": (set_claim(0, evidence=[]), "needs evidence"),
     "unsupported with evidence": (set_claim(0, grounding_status="UNSUPPORTED"), "must have no evidence"),
