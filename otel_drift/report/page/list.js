@@ -94,7 +94,7 @@ function listItem(entry) {
     compact
       ? h("span", { class: "quiet" }, entry.reason ? entry.reason : plural(entry.turns, "turn"))
       : [strip(entry.strip),
-         h("span", { class: "quiet" }, `${plural(entry.events.length, "finding")}, ${plural(entry.turns, "turn")}`)]);
+         h("span", { class: "quiet" }, [plural(entry.events.length, "finding"), plural(entry.turns, "turn"), entry.at.slice(5, 16)].filter(Boolean).join(" · "))]);
   return h("li", {}, link);
 }
 

@@ -20,7 +20,7 @@ function showSession(entry) {
   const data = detailOf(entry);
   current = { entry, data };
   const events = data.events.map((event, number) => ({ ...event, number }));
-  byId("main").replaceChildren(
+  byId("main").replaceChildren(...[
     h("a", { class: "back", href: "#/" }, "← All sessions"),
     sessionHead(entry, data),
     events.length ? findingList(events, data) : null,
@@ -28,7 +28,8 @@ function showSession(entry) {
     h("div", { class: "timeline" },
       svg("svg", { class: "arcs", "aria-hidden": "true" }),
       data.turns.map((turn) => turnCard(turn, data, events.filter((event) => event.turn === turn.number)))),
-    h("p", { class: "refs quiet" }, "Traces ", data.session.traces.slice(0, 50).map((trace) => [h("code", {}, trace), " "])));
+    h("p", { class: "refs quiet" }, "Traces ", data.session.traces.slice(0, 50).map((trace) => [h("code", {}, trace), " "])),
+  ].filter(Boolean));
   applyFilters();
 }
 
