@@ -22,9 +22,9 @@ _RETRIEVAL = {
     "captured": "retrieved",
     "none": "the retriever returned nothing",
     "no_retrieval": "no retrieval",
-    "not_captured": "retrieval not captured",
-    "ids_only": "only passage ids captured",
-    "partial": "retrieval only partly captured",
+    "not_captured": "passages not captured",
+    "ids_only": "only ids captured",
+    "partial": "only partly captured",
 }
 _ANSWERS = {"captured": "answered", "failed": "no answer: the call failed", "not_captured": "answer not captured"}
 _CAUSES = {
@@ -77,7 +77,7 @@ def retrieval_words(turn: Turn) -> str:
         return state
     if turn.retrieval == "captured":
         return f"{count(len(turn.passages), 'passage')} {state}"
-    return f"{count(len(turn.passages), 'passage')} ({state})"
+    return f"{count(len(turn.passages), 'passage')}, {state}"
 
 
 def origin_words(passage: Passage) -> str:
