@@ -28,6 +28,7 @@ from otel_drift.audits.factual_drift_quotes import (
     is_long_enough,
     is_restatement,
     qualifier_classes,
+    sentence_spans,
     stems,
 )
 from otel_drift.model import Passage, Session, Turn
@@ -241,8 +242,9 @@ def restated_from(later: ClaimAnswer, turn: Turn, claims: Mapping[str, ClaimAnsw
     for one in known.turns.values():
         if one.number > turn.number:
             continue
-        for sentence in text.sentences(one.user or ""):
-            if not sentence.text.rstrip().endswith("?") and is_restatement(later.quote, sentence.text):
+        user = one.user or ""
+        for start, end in sentence_spans(user):
+            if user[end - 1] != "?" and is_restatement(later.quote, user[start:end]):
                 return f"what the user stated in {one.ref}"
     return None
 

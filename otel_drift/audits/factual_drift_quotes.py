@@ -62,16 +62,16 @@ def is_long_enough(source: str, quote: str, least: int) -> bool:
     if _content_length(quote) >= least:
         return True
     wanted = _bare(quote)
-    wholes = [source, *source.splitlines(), *(sentence.text for sentence in text.sentences(source))]
-    return bool(wanted) and (any(_bare(whole) == wanted for whole in wholes) or _is_sentence(source, quote))
+    return bool(wanted) and (wanted in _wholes(source) or _is_sentence(source, quote))
 
 
+@functools.lru_cache(maxsize=2048)
 def covering_sentences(source: str, quote: str, neighbours: int = 0) -> str:
     """The sentences of `source` that `quote` stands in, with so many neighbours on each side."""
     span = find_quote(source, quote)
     if span is None:
         return quote
-    all_sentences = _sentence_spans(source)
+    all_sentences = sentence_spans(source)
     touched = [n for n, (start, end) in enumerate(all_sentences) if start < span[1] and end > span[0]]
     if not touched:
         return quote
@@ -95,10 +95,16 @@ def is_restatement(later: str, earlier: str) -> bool:
     return as_negated and qualifier_classes(earlier) <= qualifier_classes(later)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=2048)
 def stems(piece: str) -> tuple[str, ...]:
     """The content stems of a text, kept for the next question about it."""
     return tuple(text.content_stems(piece))
+
+
+@functools.lru_cache(maxsize=2048)
+def stem_set(piece: str) -> frozenset[str]:
+    """The content stems of a text without order."""
+    return frozenset(stems(piece))
 
 
 def holds_any_case(source: str, piece: str) -> bool:
@@ -124,7 +130,15 @@ def _is_sentence(source: str, quote: str) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _sentence_spans(source: str) -> tuple[tuple[int, int], ...]:
+def _wholes(source: str) -> frozenset[str]:
+    """The lines and sentences of `source`, and all of it, bare."""
+    spans = (source[start:end] for start, end in sentence_spans(source))
+    return frozenset(map(_bare, [source, *source.splitlines(), *spans]))
+
+
+@functools.lru_cache(maxsize=256)
+def sentence_spans(source: str) -> tuple[tuple[int, int], ...]:
+    """Where the sentences of `source` begin and end."""
     return tuple((sentence.start, sentence.end) for sentence in text.sentences(source))
 
 

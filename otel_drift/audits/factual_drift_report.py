@@ -17,7 +17,7 @@ from otel_drift.audits.factual_drift_answer import (
     EventAnswer,
 )
 from otel_drift.audits.factual_drift_checks import SUPPORTED, Refs, refs, restated_from
-from otel_drift.audits.factual_drift_quotes import covering_sentences, find_quote, stems
+from otel_drift.audits.factual_drift_quotes import covering_sentences, find_quote, stem_set
 from otel_drift.model import SEVERITY_SCORES, Session, Turn
 from otel_drift.redaction import opaque
 
@@ -245,13 +245,13 @@ def likely_cause(drift_type: str, earlier: ClaimAnswer | None, later: ClaimAnswe
 
 def _said_elsewhere(quote: str, turn: Turn, known: Refs) -> bool:
     """Whether a passage of another turn holds nearly all content words of `quote` and all its numbers."""
-    wanted = set(stems(quote))
+    wanted = stem_set(quote)
     numbers = {stem for stem in wanted if stem[0].isdigit()}
     if len(wanted) < 3:
         return False
     for owner, passage in known.passages.values():
         if owner is not turn and passage.text:
-            offered = set(stems(passage.text))
+            offered = stem_set(passage.text)
             if numbers <= offered and len(wanted & offered) >= _SHARE_SAID_ELSEWHERE * len(wanted):
                 return True
     return False
