@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from otel_drift.errors import PermanentJudgeError
-from otel_drift.judges.rules_drift import audit_session
+from otel_drift.judges.rules_drift import UnreadableError, audit_session
 from otel_drift.judges.rules_grounding import Grounding, grounding
 from otel_drift.judges.rules_lexicon import grounding_model
 from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Session
@@ -53,7 +53,7 @@ class RulesJudge:
         """Answer from `task.material`.
 
         Raises:
-            PermanentJudgeError: an audit, or a step of it, that these rules do not cover.
+            PermanentJudgeError: an audit, a step of it, or a language that these rules do not cover.
         """
         if task.audit != "factual_drift" or not isinstance(task.material, Session):
             raise PermanentJudgeError(
@@ -61,7 +61,13 @@ class RulesJudge:
                 reason="unsupported_task",
             )
         started = time.perf_counter()
-        answer = _verified(audit_session(task.material), task)
+        try:
+            answer = _verified(audit_session(task.material), task)
+        except UnreadableError as error:
+            raise PermanentJudgeError(
+                f"the embedded judge reads English only ({error}): name a model with --model",
+                reason="language_not_supported",
+            ) from error
         return JudgeAnswer(
             text=orjson.dumps(answer).decode(),
             model=self.name,

@@ -62,9 +62,9 @@ def contradiction(earlier: Said, later: Said) -> Contradiction | None:
         return None
     if earlier.topic and later.topic and not earlier.topic & later.topic:
         return None
-    found = [*_other_event_date(earlier, later)]
+    found = [*_other_event_date(earlier, later), *_other_figure(earlier, later)]
     if not years_differ(earlier.reading, later.reading):
-        found += [*_other_figure(earlier, later), *_charge(earlier, later), *_opposite(earlier, later)]
+        found += [*_charge(earlier, later), *_opposite(earlier, later)]
     return max(found, key=lambda c: c.probability, default=None)
 
 
@@ -72,6 +72,8 @@ def _other_figure(earlier: Said, later: Said) -> Iterator[Contradiction]:
     for mine in later.reading.figures:
         for other in earlier.reading.figures:
             if not _comparable(other, mine) or _other_scope(other, mine, earlier, later):
+                continue
+            if years_differ(earlier.reading, later.reading) and not (mine.date and _same_end(other, mine)):
                 continue
             if _coexist(other, mine, earlier, later):
                 continue
@@ -156,20 +158,24 @@ def _coexist(a: Figure, b: Figure, earlier: Said, later: Said) -> bool:
     """Whether the sources or the answers know both figures, or a clause has several: then nothing is contradicted."""
     if not _stands_in(a, earlier.passages):
         return True
-    if _has_rival(a, earlier.reading, b) or _has_rival(b, later.reading, a):
+    nowhere = not _stands_in(b, (*later.passages, *earlier.passages, earlier.answer))
+    if _has_rival(a, earlier.reading, b, nowhere) or _has_rival(b, later.reading, a):
         return True
     if _stands_in(b, (earlier.answer,)) or _stands_in(a, (later.answer,)):
         return True
     return any(_stands_in(a, (p,)) and _stands_in(b, (p,)) for p in {*earlier.passages, *later.passages})
 
 
-def _has_rival(figure: Figure, reading: Reading, other: Figure) -> bool:
-    """Whether the clause has a second figure of the kind that `other` could as well be held against."""
+def _has_rival(figure: Figure, reading: Reading, other: Figure, nowhere: bool = False) -> bool:
+    """Whether the clause has a second figure of the kind that `other` should rather, or could as well, be held against.
+
+    Could as well does not count where `other` stands `nowhere`: then it is neither of them.
+    """
     for rival in reading.figures:
         if rival.clause != figure.clause or rival is figure or not _comparable(figure, rival):
             continue
-        roles = [f.quantity.role if f.quantity else "" for f in (figure, rival, other)]
-        if roles[0] != roles[2] or roles[1] == roles[2] or not roles[2]:
+        mine, theirs, wanted = (f.quantity.role if f.quantity else "" for f in (figure, rival, other))
+        if theirs == wanted != mine or (not nowhere and (mine != wanted or theirs == wanted or not wanted)):
             return True
     return False
 
@@ -191,8 +197,13 @@ def _alike(a: Figure, b: Figure, earlier: Said, later: Said) -> tuple[float, boo
         default=0.0,
     )
     if sources <= said and not _stands_in(b, later.passages):
-        said = max(said, _against_sources(a, b, earlier))
+        said = max(said, _against_sources(a, b, earlier), _short(_context(a), _context(b)))
     return max(said, sources), sources > said
+
+
+def _short(a: frozenset[str], b: frozenset[str]) -> float:
+    """Two short clauses with the very same two words ("minimum term"): enough for a figure that no passage holds."""
+    return 0.75 if a == b and len(a) == 2 and sum(map(rarity, a)) >= 0.9 else 0.0
 
 
 def _against_sources(a: Figure, b: Figure, earlier: Said) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -31,6 +32,8 @@ Status = Literal["GROUNDED", "PARTIALLY_GROUNDED", "UNSUPPORTED", "NOT_GROUNDABL
 
 UNGROUNDABLE = frozenset({"not_captured", "ids_only", "partial"})
 """Retrieval states after which nothing can be said about grounding."""
+SURE = 0.75
+"""Probability from which a claim is raised."""
 SURE_WITHOUT_DETAIL = 0.9
 """Probability from which a claim is raised although no number or name of it is missing."""
 KNOWN_BEFORE = 0.5
@@ -55,22 +58,35 @@ class _Claim:
         return self.status in ("GROUNDED", "PARTIALLY_GROUNDED")
 
 
+class UnreadableError(ValueError):
+    """Most of a session is in a language that the rules cannot read: no verdict at all, rather than a clean one."""
+
+
 def audit_session(session: Session) -> dict[str, Any]:
-    """Answer ``factual_drift`` for a session, in the audit's answer schema."""
+    """Answer ``factual_drift`` for a session, in the audit's answer schema.
+
+    Raises:
+        UnreadableError: most of its answers, or of the passages under them, are not in English.
+    """
     claims: list[_Claim] = []
     events: list[dict[str, Any]] = []
-    unreadable = 0
+    unreadable = total = 0
     for turn in session.turns:
         if not turn.answered:
             continue
         own = list(_claims(turn, len(claims)))
-        unreadable += sum(not is_english(s.text) for s in statements(turn.answer or ""))
+        said = statements(turn.answer or "")
+        foreign_passages = turn.retrieval == "captured" and any(not is_english(p.text or "") for p in turn.passages)
+        total += len(said)
+        unreadable += len(said) if foreign_passages else sum(not is_english(s.text) for s in said)
         known: Evidence | None = None
         for claim in own:
             if claim.status == "UNSUPPORTED" and known is None:
                 known = _known_before(session, turn)
             events.extend(_events(claim, claims, known))
         claims.extend(own)
+    if 2 * unreadable > total:
+        raise UnreadableError(f"{unreadable} of {total} sentences, or their passages, are not in English")
     return {
         "claims": [_claim_json(claim) for claim in claims],
         "drift_events": events,
@@ -168,8 +184,18 @@ def _known_before(session: Session, turn: Turn) -> Evidence:
     texts = [p.text for t in earlier for p in t.passages if p.text]
     texts += [t.answer for t in earlier if t.answer]
     told = [t.user for t in session.turns if t.number <= turn.number and t.user]
-    texts += [s.text for message in told for s in statements(message) if not s.text.endswith(("?", "\uff1f"))]
+    texts += [s.text for message in told for s in statements(message) if _tells(s.text)]
     return read_evidence(list(dict.fromkeys(texts)))
+
+
+_OWN_STORY = re.compile(
+    r"\W*(?:(?:and|but|so|ok|okay|well|yes|no|hi|hello)\W+)*(?:i|i['\u2019]\w+|my|we|our)\b", re.IGNORECASE
+)
+
+
+def _tells(sentence: str) -> bool:
+    """Whether a sentence of the user states something: no question, or one that begins with the user's own story."""
+    return not sentence.endswith(("?", "\uff1f")) or bool(_OWN_STORY.match(sentence))
 
 
 def _events(claim: _Claim, earlier: list[_Claim], known: Evidence | None) -> Iterator[dict[str, Any]]:
@@ -243,27 +269,38 @@ def lost_like(earlier: Reading, source: Reading) -> bool:
 
 
 def _unsupported(claim: _Claim, known: Evidence) -> dict[str, Any] | None:
+    """An event for a claim that neither its passages nor anything before it bears out.
+
+    Without a missing number or name it takes near certainty, and no clause that stands in the passages; a figure that
+    stands nowhere is enough by itself.
+    """
     if claim.turn.retrieval == "no_retrieval" or is_commonplace(claim.reading.text):
         return None
-    judged = claim.grounding
-    before = ground(claim.reading.text, known)
-    if before.probability <= KNOWN_BEFORE or _is_arithmetic(claim, known):
-        return None
+    judged, before = claim.grounding, ground(claim.reading.text, known)
+    asked = number_values(claim.turn.user or "")
     missing_names = tuple(n for n in judged.missing_names if n in before.missing_names)
-    missing_numbers = tuple(n for n in judged.missing_numbers if n in before.missing_numbers)
+    missing_numbers = tuple(
+        n for n in judged.missing_numbers if n in before.missing_numbers and not number_values(n) <= asked
+    )
+    if _is_arithmetic(claim, missing_numbers, known):
+        return None
     probability = min(judged.probability, before.probability)
+    if missing_numbers and judged.probability >= SURE:
+        probability = max(probability, SURE)
+    if probability <= KNOWN_BEFORE:
+        return None
     if claim.turn.retrieval != "none":
         detailed = bool(missing_names or missing_numbers)
-        if probability < 0.75 or (not detailed and judged.probability < SURE_WITHOUT_DETAIL):
+        if probability < SURE or (not detailed and judged.probability < SURE_WITHOUT_DETAIL):
             return None
-        if not detailed and _partly_borne_out(claim):
+        if not detailed and (judged.missing_numbers or _partly_borne_out(claim)):
             return None
-    absent = ", ".join((*missing_numbers, *missing_names))
+    absent = ", ".join(dict.fromkeys((*missing_numbers, *missing_names)))
     where = (
         "the retriever returned nothing" if claim.turn.retrieval == "none" else "no passage of the turn bears it out"
     )
     detail = f"; found nowhere before: {absent}" if absent else ""
-    weighty = any(q.unit for q in quantities(claim.reading.text)) and bool(missing_numbers)
+    weighty = any(q.unit and not q.label for q in quantities(claim.reading.text)) and bool(missing_numbers)
     return _event(
         claim,
         "UNSUPPORTED_NEW_CLAIM",
@@ -283,15 +320,15 @@ def _partly_borne_out(claim: _Claim) -> bool:
     return any(ground(piece, evidence).probability < 0.5 for piece in pieces)
 
 
-def _is_arithmetic(claim: _Claim, known: Evidence) -> bool:
-    """Whether every missing figure can be reckoned from known figures near at hand, units matching.
+def _is_arithmetic(claim: _Claim, missing_numbers: tuple[str, ...], known: Evidence) -> bool:
+    """Whether every missing figure, of which there are some, can be reckoned from known figures near at hand, units matching.
 
     Near at hand: in the sentence, the answer or the question; anything could be made of all figures of a session.
     """
-    missing = [q for q in quantities(claim.reading.text) if q.text in claim.grounding.missing_numbers]
+    missing = [q for q in quantities(claim.reading.text) if q.text in missing_numbers]
     if not missing:
         return False
-    source_numbers = number_values(" ".join(claim.said.passages)) | known.numbers
+    source_numbers = number_values(" ".join((*claim.said.passages, claim.turn.user or ""))) | known.numbers
     near = [
         q
         for text in (claim.turn.answer or "", claim.turn.user or "")
@@ -381,5 +418,5 @@ def _assessment(claims: list[_Claim], events: list[dict[str, Any]], unreadable: 
     )
     text = f"Lexical heuristics over {len(claims)} statements: {found or 'nothing that can be shown by words alone'}."
     if unreadable:
-        text += f" {unreadable} sentences are not in English and were not judged."
+        text += f" {unreadable} sentences, or the passages under them, are not in English and were not judged."
     return text
