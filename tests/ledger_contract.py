@@ -120,6 +120,16 @@ class LedgerContract:
         assert len(rows(ledger, "SELECT 1 FROM otel_drift_unit")) == 1
         assert len(rows(ledger, "SELECT 1 FROM otel_drift_attempt")) == 1
 
+    def test_the_same_verdict_from_cached_answers_adds_no_history(self, ledger: Ledger) -> None:
+        commit(ledger, unit(finding(3)))
+        (asked,) = unit().attempts
+
+        commit(ledger, unit(finding(3), attempts=(replace(asked, cached=True),), calls=0))
+        assert len(rows(ledger, "SELECT 1 FROM otel_drift_unit")) == 1
+
+        commit(ledger, unit(finding(3, severity="MINOR"), attempts=(replace(asked, cached=True),), calls=0))
+        assert len(rows(ledger, "SELECT 1 FROM otel_drift_unit")) == 2
+
     @pytest.mark.parametrize(
         ("reason", "found"),
         [

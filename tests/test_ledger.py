@@ -144,6 +144,20 @@ def test_a_read_only_folder_is_refused() -> None:
             Ledger.open(file)
 
 
+def test_a_process_that_holds_the_ledger_for_too_long_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.open(file).close()
+    monkeypatch.setattr("otel_drift.ledger.database.BUSY_SECONDS", 0.1)
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with Ledger.open(file) as ledger:
+        assert ledger.lookup("reading goes on") is None
+        with pytest.raises(LedgerError, match="another process"):
+            ledger.remember("key", TASK, ANSWER)
+        other.close()
+        ledger.remember("key", TASK, ANSWER)
+
+
 def test_a_full_disk_is_told_and_what_was_committed_stays(file: Path) -> None:
     with Ledger.open(file) as ledger:
         commit(ledger, unit(finding(3)))

@@ -101,9 +101,9 @@ class JsonlSink:
         try:
             _write_all(handle, b"".join(new))
             os.fsync(handle)
-        except OSError:
-            self._lines.clear()
+        except BaseException:  # an interrupt too must not leave lines that are known but not there
             os.ftruncate(handle, self._read_to)
+            self._lines.clear()
             self._read_to = 0
             raise
         self._read_to += sum(map(len, new))

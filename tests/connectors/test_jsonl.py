@@ -168,6 +168,22 @@ def test_a_full_disk_leaves_the_file_as_it_was(file: Path, monkeypatch: pytest.M
     assert sink.write([annotation(1), annotation(2)]).written == (annotation(2).id,)
 
 
+def test_an_interrupt_in_the_middle_loses_and_doubles_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = JsonlSink(str(file))
+    real = os.write
+
+    def interrupted(handle: int, data: bytes) -> int:
+        real(handle, data[:700])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sink.write([annotation(1), annotation(2)])
+    monkeypatch.undo()
+
+    assert len(sink.write([annotation(1), annotation(2)]).written) == len(records(file)) == 2
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_device_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a regular file"):
