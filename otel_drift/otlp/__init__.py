@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from otel_drift.errors import RecordError
@@ -82,16 +83,16 @@ def decode_logs_protobuf(
 def _from_json(
     payload: bytes | Mapping[str, Any], limits: ReadLimits | None, on_problem: OnProblem | None
 ) -> list[Record]:
-    import orjson
-
-    from otel_drift.otlp.json_walk import JsonWalk
+    from otel_drift.otlp.json_walk import JsonWalk, whole_document
     from otel_drift.otlp.values import Decoding
     from otel_drift.otlp.window import ByteWindow
 
     limits = limits or ReadLimits()
     log = ProblemLog(limits, on_problem)
-    data = payload if isinstance(payload, bytes) else orjson.dumps(payload)
-    return _all(JsonWalk(ByteWindow.over(data), Decoding(limits, log)).records(), log)
+    decoding = Decoding(limits, log)
+    if isinstance(payload, bytes):
+        return _all(chain.from_iterable(JsonWalk(ByteWindow.over(payload), decoding).records()), log)
+    return _all(whole_document(payload, decoding), log)
 
 
 def _from_protobuf(payload: bytes, limits: ReadLimits | None, on_problem: OnProblem | None) -> list[Record]:
@@ -101,11 +102,11 @@ def _from_protobuf(payload: bytes, limits: ReadLimits | None, on_problem: OnProb
 
     limits = limits or ReadLimits()
     log = ProblemLog(limits, on_problem)
-    return _all(ProtobufWalk(ByteWindow.over(payload), Decoding(limits, log)).records(), log)
+    return _all(chain.from_iterable(ProtobufWalk(ByteWindow.over(payload), Decoding(limits, log)).records()), log)
 
 
-def _all(pages: Iterable[list[Record]], log: ProblemLog) -> list[Record]:
-    records = [record for page in pages for record in page]
+def _all(found: Iterable[Record], log: ProblemLog) -> list[Record]:
+    records = list(found)
     if log.kept and not records:
         raise log.kept[0]
     return records

@@ -67,6 +67,17 @@ _INTO = {
 }
 
 
+def whole_document(document: Any, decoding: Decoding, where: str = "") -> Iterator[Record]:
+    """Yield the records of one JSON document; broken ones are counted.
+
+    Raises:
+        RecordError: it is neither an OTLP request nor an MLflow trace.
+    """
+    if is_mlflow_trace(document):
+        return trace_from_mlflow(document, decoding, where)
+    return request_from_json(document, decoding, where)
+
+
 class JsonWalk:
     """One walk over one stream of JSON text."""
 
@@ -172,9 +183,7 @@ class JsonWalk:
 
     def _whole(self, document: Any, where: str) -> Iterator[list[Record]]:
         try:
-            mlflow = is_mlflow_trace(document)
-            records = (trace_from_mlflow if mlflow else request_from_json)(document, self._decoding, where)
-            for record in records:
+            for record in whole_document(document, self._decoding, where):
                 self._faults = 0
                 self._envelope.ready.append(record)
                 if len(self._envelope.ready) >= PAGE:

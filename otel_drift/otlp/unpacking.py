@@ -50,7 +50,6 @@ class FileBytes:
             descriptor = os.open(path, flags)
         except OSError as problem:
             raise RecordError(f"cannot be opened ({problem.strerror})", file=str(path)) from problem
-        self._file = os.fdopen(descriptor, "rb", buffering=0)
         status = os.fstat(descriptor)
         reason = None
         if not stat.S_ISREG(status.st_mode):
@@ -58,8 +57,9 @@ class FileBytes:
         elif status.st_size > limits.max_file_bytes:
             reason = f"{status.st_size} bytes, over the limit of {limits.max_file_bytes}"
         if reason:
-            self._file.close()
+            os.close(descriptor)
             raise RecordError(reason, file=str(path))
+        self._file = os.fdopen(descriptor, "rb", buffering=0)
         self.size = status.st_size
         self._head = self._read_raw()
         self._inflate = zlib.decompressobj(_AUTO_GZIP) if self._head.startswith(GZIP) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import gzip
 import json
 from pathlib import Path
@@ -117,7 +116,7 @@ def protobuf(document: dict[str, Any]) -> bytes:
 
 
 def with_base64_ids(value: Any) -> Any:
-    value = copy.deepcopy(value)
+    value = json.loads(json.dumps(value))
     for item in _objects(value):
         for key in ("traceId", "spanId", "parentSpanId"):
             if isinstance(item.get(key), str):
@@ -138,7 +137,7 @@ def with_snake_case(value: Any) -> Any:
 
 def with_numbers(value: Any) -> Any:
     """64-bit integers as numbers, enums as names."""
-    value = copy.deepcopy(value)
+    value = json.loads(json.dumps(value))
     for item in _objects(value):
         for key in ("startTimeUnixNano", "endTimeUnixNano", "timeUnixNano", "observedTimeUnixNano", "intValue"):
             if isinstance(item.get(key), str):

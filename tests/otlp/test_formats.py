@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from otel_drift.otlp import ReadLimits, json_values
 from otlp.samples import (
     START,
     TRACE,
@@ -30,8 +32,6 @@ from otlp.samples import (
     with_snake_case,
 )
 
-from otel_drift.otlp import ReadLimits, json_values
-
 CAPTURES = (
     "openinference-openai/telecom-rewrite.json",
     "google-adk/hrleave-native.json",
@@ -51,8 +51,7 @@ def _one_request_each(document: Any) -> list[Any]:
         scopes = "scopeSpans" if top == "resourceSpans" else "scopeLogs"
         records = "spans" if top == "resourceSpans" else "logRecords"
         for scoped in entry[scopes]:
-            for item in scoped[records]:
-                requests.append({top: [{**entry, scopes: [{**scoped, records: [item]}]}]})
+            requests += [{top: [{**entry, scopes: [{**scoped, records: [item]}]}]} for item in scoped[records]]
     return requests
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from otel_drift.otlp import ReadLimits, json_values
+from otel_drift.otlp.values import TRUNCATED
 from otlp.samples import (
     START,
     TRACE,
@@ -23,9 +26,6 @@ from otlp.samples import (
     span_id,
     spans_of,
 )
-
-from otel_drift.otlp import ReadLimits, json_values
-from otel_drift.otlp.values import TRUNCATED
 
 REST = span(99)
 
