@@ -130,9 +130,10 @@ def _from_logs(
 
 def _shape_of(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> _Shape:
     readers = _conventions(keys, scope, store, hits, logs)
-    sessions = sorted(
-        {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}, key=_by_rank
-    )
+    named = {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}
+    if len(readers) > 1 and "session.id" in keys:
+        named.add((SESSION_DELIBERATE, "session.id"))
+    sessions = sorted(named, key=_by_rank)
     users = dict.fromkeys(key for reader in readers for key in reader.users(keys) if key in keys)
     nested = tuple(r for r in readers if type(r).nested_session is not Reader.nested_session and "metadata" in keys)
     return _Shape(readers, tuple(sessions), tuple(users), nested)

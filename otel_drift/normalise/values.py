@@ -30,13 +30,24 @@ def load(text: str) -> tuple[Any, bool]:
         pass
     if len(text) <= MAX_REPAIR:
         try:
-            return json.loads(text), False  # NaN and Infinity, which some exporters write
+            return _sound(json.loads(text)), False  # NaN and Infinity, which some exporters write
         except (ValueError, RecursionError):
             pass
         saved = repair(text)
         if saved is not None:
             return saved, True
     return text, False
+
+
+def _sound(value: Any) -> Any:
+    """`value` without lone surrogates, which Python's JSON reader lets through and nothing else can encode."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_sound(item) for item in value]
+    if isinstance(value, dict):
+        return {_sound(key): _sound(item) for key, item in value.items()}
+    return value
 
 
 def repair(text: str) -> Any:
@@ -102,7 +113,7 @@ def structured(value: Any) -> Any:
     loaded, _ = load(value)
     if loaded is value and value[:1] in ("[", "{"):
         evaluated = literal(value)
-        return value if evaluated is None else evaluated
+        return value if evaluated is None else _sound(evaluated)
     return loaded
 
 

@@ -27,7 +27,7 @@ def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
     """Turns of one session in order."""
     ordered = sorted(units, key=_order)
     ordered = _without_duplicates(ordered)
-    ordered = _joined(ordered)
+    ordered = _joined(_without_echoes(ordered))
     ordered = _without_failures(ordered, int(retry_seconds * 1e9))
     ordered = _by_history(ordered)
     _choose_answers(ordered)
@@ -61,12 +61,14 @@ def _order(unit: Unit) -> tuple[object, ...]:
     )
 
 
-def _richness(unit: Unit) -> tuple[int, int, int, int, int]:
+def _richness(unit: Unit) -> tuple[int, ...]:
     return (
+        max((len(c.input_messages or ()) for c in unit.calls), default=-1) > 0,
         unit.root.session is not None and unit.root.session[0] <= 1,
         sum(1 for n in unit.nodes if n.step.documents and any(d.text and d.id for d in n.step.documents)),
         int(unit.wrapped),
         int(unit.has_sources),
+        max((len(c.input_messages or ()) for c in unit.calls), default=0),
         len(unit.nodes),
     )
 
@@ -92,7 +94,22 @@ def _is_twin(one: Unit, other: Unit) -> bool:
     if one.answer and other.answer and fold(one.answer) == fold(other.answer):
         first, second = fold(one.user or ""), fold(other.user or "")
         return not first or not second or first in second or second in first
+    if _says_nothing(one, other) or _says_nothing(other, one):
+        return True
     return _call_known(one, other) or _call_known(other, one)
+
+
+def _says_nothing(whole: Unit, part: Unit) -> bool:
+    """Whether `part` is a bare model call without output, inside the time and with the question of `whole`."""
+    if part.answered or part.failed or part.wrapped or not part.calls or part.has_sources or not whole.answered:
+        return False
+    if any(c.output_messages for c in part.calls):
+        return False
+    asked, then = fold(part.user or ""), fold(whole.user or "")
+    inside = (whole.start <= part.start and part.end <= whole.end) or (
+        part.start <= whole.start and whole.end <= part.end
+    )
+    return inside and (not asked or asked == then)
 
 
 def _call_known(whole: Unit, part: Unit) -> bool:
@@ -119,16 +136,28 @@ def _use_ids(step: object) -> frozenset[str]:
     return frozenset(u.id or f"{u.name}{u.arguments}" for m in messages for u in m.uses)
 
 
+def _without_echoes(units: list[Unit]) -> list[Unit]:
+    """Chains without a model call that only repeat what a turn with one says (their parent link was lost) are none."""
+    talking = [u for u in units if u.calls]
+    if not talking or len(talking) == len(units):
+        return units
+    asked = {fold(t) for u in talking for t in (u.user, u.last_message) if t}
+    said = {fold(t) for u in talking for t in (u.answer, *(c.answer_text for c in u.finals)) if t}
+    kept = []
+    for unit in units:
+        if unit.calls or unit.has_sources or any(n.step.kind == "embedding" for n in unit.nodes):
+            kept.append(unit)
+        elif unit.user and fold(unit.user) not in asked and fold(unit.answer or "") not in said:
+            kept.append(unit)
+    return kept
+
+
 def _joined(units: list[Unit]) -> list[Unit]:
     """Parts of a turn that are traces of their own (retrieval, rewriting, tool calls) go to the turn they serve."""
     turns: list[Unit] = []
     waiting: list[Unit] = []
     for index, unit in enumerate(units):
-        home = (
-            next((t for t in reversed(turns) if t.start <= unit.start and unit.end <= t.end), None)
-            if is_part(unit)
-            else None
-        )
+        home = next((t for t in reversed(turns) if _inside(t, unit)), None)
         if home is not None:
             home.absorb(unit)
         elif is_part(unit) or _is_rewrite(unit, units, index):
@@ -143,6 +172,15 @@ def _joined(units: list[Unit]) -> list[Unit]:
     return [u for u in waiting if any(n.step.kind in ("retriever", "tool", "llm", "agent") for n in u.nodes)]
 
 
+def _inside(turn: Unit, unit: Unit) -> bool:
+    """Whether a unit lies within a turn's time and is a part of it: a search, a tool call, a rewriting of its question."""
+    if not (turn.start <= unit.start and unit.end <= turn.end) or unit.traces[0] == turn.traces[0]:
+        return False
+    return is_part(unit) or (
+        not unit.wrapped and len(unit.calls) == 1 and fold(unit.user or "") == fold(turn.user or "")
+    )
+
+
 def _is_rewrite(unit: Unit, units: Sequence[Unit], index: int) -> bool:
     """Whether a lone model call only prepared the next: its answer was searched for, or the same question follows."""
     if unit.wrapped or len(unit.calls) != 1 or not unit.answer:
@@ -151,6 +189,8 @@ def _is_rewrite(unit: Unit, units: Sequence[Unit], index: int) -> bool:
     for other in units[index + 1 :]:
         if other.start - unit.end > SKEW:
             return False
+        if other.start < unit.end:
+            continue
         for query in other.queries:
             if query == said or (len(query) > 8 and query in said):
                 return True

@@ -109,6 +109,8 @@ class Digest:
     answered: bool = False
     passages: tuple[int, ...] = ()
     talks: bool = False
+    voice: int = 0
+    """The instrumentations that recorded the model calls."""
 
     @property
     def empty(self) -> bool:
@@ -123,6 +125,7 @@ def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
         return Digest(passages=passages_of(units, options))
     first, last = talk[0], talk[-1]
     digest = Digest(answered=any(u.answered for u in talk), talks=True)
+    digest.voice = _hash(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
     digest.before = tuple(_hash(q, a) for q, a in first.history[-MAX_PAIRS:])
     asked = fold(first.user or "")
     digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
@@ -275,6 +278,7 @@ def _link_twins(
         for other in by_turn.setdefault(turn, []):
             if (
                 (trace in lone or other in lone)
+                and digests[other].voice != digests[trace].voice
                 and facts[other].end > facts[trace].start
                 and facts[other].project == facts[trace].project
             ):
@@ -413,4 +417,4 @@ def _groups(
 
 
 def _key(*parts: str) -> str:
-    return "/".join(quote(part, safe=":@.-_") or "-" for part in parts)
+    return "/".join(quote(part, safe=":@.-_", errors="replace") or "-" for part in parts)

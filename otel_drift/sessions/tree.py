@@ -44,7 +44,7 @@ def plant(steps: Sequence[Step]) -> list[Node]:
     for node in nodes.values():
         if node.parent is not None:
             node.parent.children.append(node)
-    roots = [node for node in nodes.values() if node.parent is None]
+    roots = _with_lost_parents([node for node in nodes.values() if node.parent is None])
     ordered: list[Node] = []
     stack = sorted(roots, key=lambda n: order(n.step.span), reverse=True)
     trail: list[Node] = []
@@ -64,6 +64,29 @@ def plant(steps: Sequence[Step]) -> list[Node]:
         trail.pop().last = len(ordered)
     _mark_calls(ordered)
     return ordered
+
+
+def _with_lost_parents(roots: list[Node]) -> list[Node]:
+    """Spans whose common parent never arrived get it back as an empty node, so that they stay one piece of work."""
+    lost: dict[str, list[Node]] = {}
+    for root in roots:
+        parent = root.step.span.parent_id
+        if parent and parent != root.step.span.span_id:
+            lost.setdefault(parent, []).append(root)
+    kept = list(roots)
+    for parent, orphans in lost.items():
+        if len(orphans) < 2:
+            continue
+        first = min(orphans, key=lambda n: order(n.step.span)).step.span
+        end = max(n.step.span.end for n in orphans)
+        span = Span(first.trace_id, parent, None, "", first.start, end, resource=first.resource)
+        node = Node(Step(span, (), None, None))
+        for orphan in orphans:
+            orphan.parent = node
+            node.children.append(orphan)
+            kept.remove(orphan)
+        kept.append(node)
+    return kept
 
 
 def _break_cycle(node: Node) -> None:

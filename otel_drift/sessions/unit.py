@@ -33,8 +33,8 @@ class Unit:
 
     @property
     def root(self) -> Step:
-        """The outermost step."""
-        return self.nodes[0].step
+        """The outermost step that arrived."""
+        return next((n.step for n in self.nodes if n.step.readers), self.nodes[0].step)
 
     @cached_property
     def calls(self) -> list[Step]:
@@ -127,21 +127,23 @@ class Unit:
                 break
         return user_text(self.last_message, self._candidates(), root)
 
-    def _candidates(self) -> Iterator[str]:
+    def _candidates(self) -> Iterator[tuple[str, bool]]:
         for wrapper in self.path:
-            yield from leaves(wrapper.input, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:12]
+            for text in leaves(wrapper.input, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:12]:
+                yield text, True
         for node in self.nodes:
             variables = node.step.variables
             if variables:
-                yield from leaves(variables, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:8]
+                for text in leaves(variables, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:8]:
+                    yield text, True
         for node in self.nodes:
             if node.step.kind in ("retriever", "embedding", "reranker") and node.step.query:
-                yield node.step.query
+                yield node.step.query, False
         for call in self.calls:
             if call is not self.call:
                 text = call.last_user
                 if text:
-                    yield text
+                    yield text, True
 
     @cached_property
     def history(self) -> list[Pair]:

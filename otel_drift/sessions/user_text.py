@@ -29,20 +29,21 @@ _DSPY_END = re.compile(r"\n\s*Respond with the corresponding output fields.*\Z",
 _NOT_QUESTION = frozenset({"context", "history", "passages", "documents", "completed", "chat_history"})
 
 
-def user_text(last: str | None, candidates: Iterable[str], root: str | None) -> str | None:
+def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: str | None) -> str | None:
     """What the user wrote.
 
     Args:
         last: the last user message the model was given; it may be a template with the question in it.
-        candidates: texts that may be the user's (chain inputs, template variables, queries), best first.
+        candidates: texts that may be the user's, best first, and whether they may stand alone: what a wrapper was
+            called with may, a search query may not (it may be rewritten).
         root: the plain text the outermost wrapper was called with, where it was called with text.
     """
-    options = [c for c in candidates if c and c.strip()]
     if last is None or not last.strip():
-        return root or (options[0] if options else None)
+        return root or next((text for text, alone in candidates if alone and text.strip()), None)
     folded = fold(last)
     if root and fold(root) and fold(root) in folded:
         return root
+    options = [text for text, _ in candidates if text and text.strip()]
     for option in options:
         if fold(option) == folded:
             return last
@@ -51,11 +52,7 @@ def user_text(last: str | None, candidates: Iterable[str], root: str | None) -> 
         short = fold(option)
         if short and short in folded and (question is None or short in fold(question) or fold(question) in short):
             return option
-    if question is not None:
-        return question
-    if root and not options:
-        return last
-    return last
+    return question if question is not None else last
 
 
 def from_template(text: str) -> str | None:
