@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from model_server import ModelServer, Reply
+from model_server import ModelServer
+from scripted import finds_nothing
 
-NOTHING = {"claims": [], "drift_events": [], "overall_assessment": "nothing found"}
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def units(run: subprocess.CompletedProcess[str]) -> dict[str, dict]:
     """The audited units of a `--format json` run by conversation."""
-    return {unit["session_id"].split("-")[0]: unit for unit in map(json.loads, run.stdout.splitlines())}
+    return {unit["session_id"].split("-")[1]: unit for unit in map(json.loads, run.stdout.splitlines())}
 
 
 def test_help_and_import_are_quick() -> None:
@@ -77,7 +77,8 @@ def test_the_examples_show_each_type_and_nothing_on_the_clean_session(otel_drift
     found = units(run)
     types = {event["drift_type"] for unit in found.values() for event in unit["report"]["drift_events"]}
     assert types == {"CONTRADICTION", "DROPPED_QUALIFICATION", "UNSUPPORTED_NEW_CLAIM"}
-    clean = next(unit for unit in found.values() if unit["outcome"] == "clean")
+    clean = found["cloud"]
+    assert clean["outcome"] == "clean"
     assert clean["report"]["drift_events"] == []
     for unit in found.values():
         assert {
@@ -142,7 +143,7 @@ def test_sinks_html_and_ledger_are_written_and_a_second_run_doubles_nothing(
 
 
 def test_a_model_is_asked_once_a_session_and_never_twice(otel_drift: Run, examples: Path) -> None:
-    with ModelServer([Reply(NOTHING)]) as server:
+    with ModelServer(finds_nothing) as server:
         command = ["audit", examples / "pension-openinference.json", "--format", "json", "--ledger", "ledger.db"]
         command += ["--model", "openai/test-model", "--api-base", server.url]
 
@@ -167,7 +168,7 @@ def test_a_judge_that_is_down_is_inconclusive_and_never_clean(otel_drift: Run, e
 
 
 def test_dry_run_calls_nobody_and_says_what_it_would_cost(otel_drift: Run, examples: Path) -> None:
-    with ModelServer([Reply(NOTHING)]) as server:
+    with ModelServer(finds_nothing) as server:
         run = otel_drift(
             "audit",
             examples,
@@ -189,7 +190,7 @@ def test_dry_run_calls_nobody_and_says_what_it_would_cost(otel_drift: Run, examp
 
 
 def test_max_calls_leaves_the_rest_unaudited_and_says_so(otel_drift: Run, examples: Path) -> None:
-    with ModelServer([Reply(NOTHING)]) as server:
+    with ModelServer(finds_nothing) as server:
         run = otel_drift(
             "audit", examples, "--format", "json", "--max-calls", "2", "--model", "openai/x", "--api-base", server.url
         )
@@ -240,8 +241,8 @@ def test_a_broken_record_is_named_and_the_rest_goes_on(otel_drift: Run, examples
 
 
 def test_redaction_reaches_judge_and_output(otel_drift: Run, examples: Path, tmp_path: Path) -> None:
-    (tmp_path / "mask.py").write_text("def mask(text):\n    return text.replace('pension', '[private]')\n")
-    with ModelServer([Reply(NOTHING)]) as server:
+    (tmp_path / "mask.py").write_text("def mask(text):\n    return text.replace('Brazil', '[private]')\n")
+    with ModelServer(finds_nothing) as server:
         run = otel_drift(
             "audit", examples / "pension-openinference.json", "--redact", "mask:mask", "--html", "out.html",
             "--model", "openai/x", "--api-base", server.url, env={"PYTHONPATH": str(tmp_path)},
@@ -250,4 +251,4 @@ def test_redaction_reaches_judge_and_output(otel_drift: Run, examples: Path, tmp
         assert run.returncode == 0, run.stderr
         data = server.requests[0].messages[-1]["content"]
         assert "[private]" in data
-        assert "your pension" not in data + run.stdout + (tmp_path / "out.html").read_text()
+        assert "Brazil" not in data + run.stdout + (tmp_path / "out.html").read_text()

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
-from model_server import ModelServer, Reply
+from model_server import ModelServer
+from scripted import finds_nothing
 
-NOTHING = {"claims": [], "drift_events": [], "overall_assessment": "nothing found"}
 KILLS = 200 if os.environ.get("OTEL_DRIFT_SOAK") else 30
 
 
@@ -34,7 +35,7 @@ def test_killed_at_random_moments_nothing_is_lost_doubled_or_judged_again(exampl
                     attribute["value"] = {"stringValue": name}
         (sessions / f"{name}.json").write_text(json.dumps(copy))
     rng = random.Random(5)
-    with ModelServer([Reply(NOTHING, delay=0.15)]) as server:
+    with ModelServer(partial(finds_nothing, delay=0.15)) as server:
         command = [
             sys.executable, "-m", "otel_drift", "audit", str(sessions), "--ledger", "l.db", "--sink", "jsonl:out.jsonl",
             "--format", "json", "--model", "openai/slow", "--api-base", server.url,

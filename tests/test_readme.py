@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from model_server import ModelServer, Reply
+from model_server import ModelServer
+from scripted import finds_nothing
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "examples" / "guides").glob("*.md"))]
-NOTHING = {"claims": [], "drift_events": [], "overall_assessment": "nothing found"}
 
 
 def shell_commands() -> list[str]:
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_works(command: str, folder: Path) -> None:
     """Commands that name a model are pointed at a model server on this machine instead of the provider."""
-    with ModelServer([Reply(NOTHING)]) as server:
+    with ModelServer(finds_nothing) as server:
         command = re.sub(r"http://127\.0\.0\.1:8000/v1", server.url, command)
         env = {**os.environ, "OPENAI_API_KEY": "sk-test", "OPENAI_API_BASE": server.url, "OPENAI_BASE_URL": server.url}
         words = [sys.executable, "-m", "otel_drift", *shlex.split(command)[1:]]

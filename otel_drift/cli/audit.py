@@ -142,7 +142,7 @@ def _audit(paths: list[str], settings: Settings, output: OutputFormat, html: Pat
         if html is not None:
             run = {"judge": line.judge.name, "judge_note": line.judge.note, "paths": paths}
             page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run))
-        with reading(paths) as (source, on_sessions):
+        with reading(paths, output) as (source, on_sessions):
             for unit in pipeline.audit(source, line):
                 totals.add(unit)
                 on_sessions(totals.units)
@@ -169,7 +169,7 @@ def _show_plan(paths: list[str], settings: Settings, output: OutputFormat) -> No
     with ExitStack() as stack:
         line, _sinks = open_line(settings, stack, dry=True)
         console = stdout_console()
-        with reading(paths) as (source, on_sessions):
+        with reading(paths, output) as (source, on_sessions):
             for name, session, plan in pipeline.plan(source, line):
                 total.add(plan)
                 on_sessions(total.sessions)

@@ -80,8 +80,10 @@ def session_options(settings: SessionSettings) -> ReconstructOptions:
 
 
 @contextmanager
-def reading(paths: list[str]) -> Iterator[tuple[OtlpFileSource, Callable[[int], None]]]:
+def reading(paths: list[str], output: OutputFormat) -> Iterator[tuple[OtlpFileSource, Callable[[int], None]]]:
     """Open the file source with a progress display on a terminal.
+
+    Where results are printed as text on the same terminal, they are the progress: the display ends with the first.
 
     Yields:
         the source, and a function that shows how many sessions are done.
@@ -106,7 +108,11 @@ def reading(paths: list[str]) -> Iterator[tuple[OtlpFileSource, Callable[[int], 
         def on_progress(read: int, total: int) -> None:
             progress.update(files, completed=read, total=total or None, detail=f"{read / 1e6:.0f} MB")
 
+        results_show = output is OutputFormat.text and sys.stdout.isatty()
+
         def on_sessions(count: int) -> None:
+            if results_show:
+                progress.stop()
             progress.update(done, visible=True, detail=f"{count} done")
 
         shown = 0

@@ -27,7 +27,7 @@ def inspect(paths: Paths, output: FormatOption = OutputFormat.text, config: Conf
     options = session_options(load_settings(config).sessions)
     console = stdout_console()
     turns = count = 0
-    with reading(paths) as (source, on_sessions), SpanSpool() as spool:
+    with reading(paths, output) as (source, on_sessions), SpanSpool() as spool:
         records = (record for page, _cursor in source.read() for record in page)
         for session in sessions.stream(records, spool, options):
             count += 1
