@@ -1,0 +1,146 @@
+"""The claims of one answer as the embedded judge states them: text, grounding status, evidence, qualifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from otel_drift.judges.rules_contradiction import Said
+from otel_drift.judges.rules_gate import is_claim
+from otel_drift.judges.rules_grounding import Evidence, Grounding, ground, read_evidence
+from otel_drift.judges.rules_qualification import lost_qualifier
+from otel_drift.judges.rules_statements import Reading, read
+from otel_drift.model import Turn
+from otel_drift.text import is_english, names, qualifiers, statements, stem
+from otel_drift.text.dates import MONTHS
+from otel_drift.text.quantities import is_unit
+
+Status = Literal["GROUNDED", "PARTIALLY_GROUNDED", "UNSUPPORTED", "NOT_GROUNDABLE"]
+
+UNGROUNDABLE = frozenset({"not_captured", "ids_only", "partial"})
+"""Retrieval states after which nothing can be said about grounding."""
+LEAST_COVER = 0.15
+"""Below this share of its words in the closest sentence, an unsure claim has no evidence to show and is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedClaim:
+    """A sentence that claims something, and what its own turn's passages say about it.
+
+    `evidence` are (passage reference, verbatim sentence); `previous` and `following` the sentences beside it.
+    """
+
+    id: str
+    turn: Turn
+    reading: Reading
+    previous: str
+    following: str
+    status: Status
+    grounding: Grounding
+    evidence: tuple[tuple[str, str], ...]
+    missing_qualifier: str | None
+    said: Said
+
+    @property
+    def is_grounded(self) -> bool:
+        """Whether a later statement can contradict it or lose its qualifier."""
+        return self.status in ("GROUNDED", "PARTIALLY_GROUNDED")
+
+    def as_json(self) -> dict[str, Any]:
+        """The claim in the audit's answer schema."""
+        return {
+            "id": self.id,
+            "turn": self.turn.ref,
+            "claim_text": self.reading.text[:4000],
+            "quote": self.reading.text,
+            "grounding_status": self.status,
+            "evidence": [{"passage": ref, "quote": quote} for ref, quote in self.evidence],
+            "qualifiers": list(dict.fromkeys(q.text for q in qualifiers(self.reading.text)))[:50],
+            "missing_qualifier": self.missing_qualifier,
+        }
+
+
+def claims_of(turn: Turn, offset: int) -> Iterator[StatedClaim]:
+    """Read the claims off a turn's answer; ids count on from `offset`. What the rules cannot tell is left out."""
+    texts = tuple(p.text or "" for p in turn.passages) if turn.retrieval == "captured" else ()
+    evidence = read_evidence(texts)
+    found = [s for s in statements(turn.answer or "") if len(s.text) <= 20_000]
+    number = offset
+    for index, sentence in enumerate(found):
+        if not is_claim(sentence.text) or not is_english(sentence.text):
+            continue
+        judged = ground(sentence.text, evidence, turn.user)
+        reading = read(sentence.text)
+        status, quotes, missing = _status(turn, texts, evidence, judged, reading)
+        if status is None:
+            continue
+        number += 1
+        yield StatedClaim(
+            id=f"c{number}",
+            turn=turn,
+            reading=reading,
+            previous=found[index - 1].text if index else "",
+            following=found[index + 1].text if index + 1 < len(found) else "",
+            status=status,
+            grounding=judged,
+            evidence=quotes,
+            missing_qualifier=missing,
+            said=Said(
+                reading,
+                turn.answer or "",
+                tuple(t for t in texts if t),
+                tuple(q for _, q in quotes),
+                _topic([s.text for s in found[: index + 1]], turn.user or ""),
+            ),
+        )
+
+
+def _topic(said: list[str], asked: str) -> frozenset[str]:
+    """The names a sentence is about: its own, else those of the nearest sentence before it, else the question's."""
+    for text in (*reversed(said), asked):
+        found = frozenset(stem(n) for n in names(text) if n.casefold() not in MONTHS and not is_unit(n))
+        if found:
+            return found
+    return frozenset()
+
+
+def _status(
+    turn: Turn, texts: tuple[str, ...], evidence: Evidence, judged: Grounding, reading: Reading
+) -> tuple[Status | None, tuple[tuple[str, str], ...], str | None]:
+    """The grounding status, the evidence (passage ref, quote) and a qualifier the passage has and the answer lacks.
+
+    None: the rules cannot tell and have nothing to show.
+    """
+    if turn.retrieval in UNGROUNDABLE:
+        return "NOT_GROUNDABLE", (), None
+    if not any(texts):
+        return "UNSUPPORTED", (), None
+    if judged.verdict == "unsupported":
+        return "UNSUPPORTED", (), None
+    if judged.best_sentence is None or judged.passage_index is None or judged.cover < LEAST_COVER:
+        return None, (), None
+    quotes = [(turn.passage_ref(judged.passage_index), judged.best_sentence)]
+    second = _second_sentence(reading, evidence, judged.best_sentence)
+    if second is not None:
+        quotes.append((turn.passage_ref(second[0]), second[1]))
+    lost = next(
+        (found for _, quote in quotes if (found := lost_qualifier(read(quote), reading, asked=turn.user or ""))), None
+    )
+    status: Status = "GROUNDED" if judged.verdict == "supported" and lost is None else "PARTIALLY_GROUNDED"
+    return status, tuple(quotes), lost.qualifier.text if lost else None
+
+
+def _second_sentence(reading: Reading, evidence: Evidence, best: str) -> tuple[int, str] | None:
+    """The sentence that bears out most of what the best one leaves, where that is at least two words and a third."""
+    left = reading.content - read(best).content
+    if len(left) < 2:
+        return None
+    found: tuple[int, str] | None = None
+    most = max(1, (len(left) - 1) // 3)
+    for index, passage in enumerate(evidence.passages):
+        for sentence in passage.sentences:
+            shared = len(left & sentence.content)
+            if shared > most and sentence.text != best:
+                found, most = (index, sentence.text), shared
+    return found

@@ -1,0 +1,149 @@
+"""Is a claim new and borne out by nothing? Restatements, what the user told and plain arithmetic are not new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from otel_drift.judges.rules_claims import StatedClaim
+from otel_drift.judges.rules_gate import is_commonplace
+from otel_drift.judges.rules_grounding import Evidence, ground, read_evidence
+from otel_drift.model import Session, Turn
+from otel_drift.text import clauses, content_words, number_values, quantities, statements
+from otel_drift.text.quantities import Quantity
+
+SURE = 0.75
+"""Probability from which a claim is raised."""
+SURE_WITHOUT_DETAIL = 0.9
+"""Probability from which a claim is raised although no number or name of it is missing."""
+KNOWN_BEFORE = 0.5
+"""Up to this probability a claim counts as said, given or told before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A new claim that nothing bears out: what of it is found nowhere, how probable, whether a figure is at stake."""
+
+    absent: tuple[str, ...]
+    probability: float
+    with_figure: bool
+
+
+def known_before(session: Session, turn: Turn) -> Evidence:
+    """What was said, retrieved or told before this answer: repeating it is nothing new."""
+    earlier = [t for t in session.turns if t.number < turn.number]
+    texts = [p.text for t in earlier for p in t.passages if p.text]
+    texts += [t.answer for t in earlier if t.answer]
+    told = [t.user for t in session.turns if t.number <= turn.number and t.user]
+    texts += [s.text for message in told for s in statements(message) if _tells(s.text)]
+    return read_evidence(list(dict.fromkeys(texts)))
+
+
+_OWN_STORY = re.compile(
+    r"\W*(?:(?:and|but|so|ok|okay|well|yes|no|hi|hello)\W+)*(?:i|i['\u2019]\w+|my|we|our)\b", re.IGNORECASE
+)
+
+
+def _tells(sentence: str) -> bool:
+    """Whether a sentence of the user states something: no question, or one that begins with the user's own story."""
+    return not sentence.endswith(("?", "\uff1f")) or bool(_OWN_STORY.match(sentence))
+
+
+def unsupported_claim(claim: StatedClaim, known: Evidence) -> Unsupported | None:
+    """Whether neither its passages nor anything `known` before bears a claim out.
+
+    Without a missing number or name it takes near certainty, and no clause that stands in the passages; a figure that
+    stands nowhere is enough by itself.
+    """
+    if claim.turn.retrieval == "no_retrieval" or is_commonplace(claim.reading.text):
+        return None
+    judged, before = claim.grounding, ground(claim.reading.text, known)
+    asked = number_values(claim.turn.user or "")
+    missing_names = tuple(n for n in judged.missing_names if n in before.missing_names)
+    missing_numbers = tuple(
+        n for n in judged.missing_numbers if n in before.missing_numbers and not number_values(n) <= asked
+    )
+    if _is_arithmetic(claim, missing_numbers, known):
+        return None
+    probability = min(judged.probability, before.probability)
+    if missing_numbers and judged.probability >= SURE:
+        probability = max(probability, SURE)
+    if probability <= KNOWN_BEFORE:
+        return None
+    if claim.turn.retrieval != "none":
+        detailed = bool(missing_names or missing_numbers)
+        if probability < SURE or (not detailed and judged.probability < SURE_WITHOUT_DETAIL):
+            return None
+        if not detailed and (judged.missing_numbers or _partly_borne_out(claim)):
+            return None
+    return Unsupported(
+        absent=tuple(dict.fromkeys((*missing_numbers, *missing_names))),
+        probability=min(0.95, probability),
+        with_figure=bool(missing_numbers) and any(q.unit and not q.label for q in quantities(claim.reading.text)),
+    )
+
+
+def _partly_borne_out(claim: StatedClaim) -> bool:
+    """Whether any clause of the sentence, held against the passages alone, is not unsupported."""
+    pieces = [c for c in clauses(claim.reading.text) if len(content_words(c)) >= 3]
+    if len(pieces) < 2:
+        return False
+    evidence = read_evidence(claim.said.passages)
+    return any(ground(piece, evidence).probability < 0.5 for piece in pieces)
+
+
+def _is_arithmetic(claim: StatedClaim, missing_numbers: tuple[str, ...], known: Evidence) -> bool:
+    """Whether every missing figure can be reckoned from known figures near at hand, units matching.
+
+    Near at hand: in the sentence, the answer or the question; anything could be made of all figures of a session.
+    """
+    missing = [q for q in quantities(claim.reading.text) if q.text in missing_numbers]
+    if not missing or len({q.text for q in missing}) < len(set(missing_numbers)):
+        return False
+    source_numbers = number_values(" ".join((*claim.said.passages, claim.turn.user or ""))) | known.numbers
+    near = [
+        q
+        for text in (claim.turn.answer or "", claim.turn.user or "")
+        for q in quantities(text)
+        if number_values(q.text) & source_numbers
+    ]
+    results = list(_reckoned(near, claim.reading.text))
+    return all(
+        any(unit == q.unit and abs(value - q.value) <= 0.005 * max(1.0, abs(q.value)) for value, unit in results)
+        for q in missing
+    )
+
+
+_PERIODS = (
+    ("year", 12.0),
+    ("year", 52.0),
+    ("year", 365.0),
+    ("week", 7.0),
+    ("day", 24.0),
+    ("hour", 60.0),
+    ("quarter", 3.0),
+)
+
+
+def _reckoned(near: list[Quantity], sentence: str) -> Iterator[tuple[float, str]]:
+    for quantity in near:
+        for period, factor in _PERIODS:
+            if period in sentence:
+                yield quantity.value * factor, quantity.unit
+            elif quantity.per == period:
+                yield quantity.value / factor, quantity.unit
+    for a, b in combinations(near[:24], 2):
+        if a.unit == b.unit:
+            yield a.value + b.value, a.unit
+            yield abs(a.value - b.value), a.unit
+            if a.value and b.value:
+                yield max(a.value, b.value) / min(a.value, b.value), ""
+                yield 100 * min(a.value, b.value) / max(a.value, b.value), "%"
+        for one, other in ((a, b), (b, a)):
+            yield one.value * other.value, one.unit
+            if other.unit == "%":
+                yield one.value * other.value / 100, one.unit
+            if other.value:
+                yield one.value / other.value, one.unit
