@@ -21,9 +21,10 @@ from otel_drift.redaction import opaque
 HARNESS_VERSION = "1"
 
 
-def unit_id(audit_name: str, session: Session) -> str:
-    """The id of an audit of a session: the same whatever the session holds by now."""
-    return hashlib.sha256(f"{audit_name}\0{opaque(session.key)}".encode()).hexdigest()[:32]
+def unit_id(audit_name: str, session: Session, *, per_turn: bool = False) -> str:
+    """The id of an audit of a session, or of its one turn: the same whatever that holds by now."""
+    parts = [audit_name, opaque(session.key), *([session.turns[0].turn_id] if per_turn and session.turns else [])]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def unit_fingerprint(audit: Audit, session: Session, judge: Judge, settings: AuditSettings | None = None) -> str:

@@ -76,11 +76,12 @@ def plan(source: Source, line: Line) -> Iterator[tuple[str, Session, Plan]]:
     with SpanSpool() as spool:
         for session in _sampled(read_sessions(source, line, spool), line):
             redacted = _redacted(session, line)
-            for one in line.audits:
-                if _known(one, redacted, line):
-                    yield one.name, session, Plan(eligible=True, reason="judged already")
+            for one, part in _parts(redacted, line):
+                fingerprint = fingerprints.unit_fingerprint(one, part, line.judge, line.settings)
+                if _known(one, part, fingerprint, line):
+                    yield one.name, part, Plan(eligible=True, reason="judged already")
                 else:
-                    yield one.name, session, planning.plan(one, redacted, line.judge, line.settings)
+                    yield one.name, part, planning.plan(one, part, line.judge, line.settings)
 
 
 def read_sessions(source: Source, line: Line, spool: SpanSpool) -> Iterator[Session]:
@@ -124,22 +125,36 @@ def _judge(session: Session, line: Line) -> list[Unit]:
         redacted = _redacted(session, line)
     except Exception as error:  # a user's callable: nothing of this session may go out
         return [validation.unredacted(one, session, line.judge, error) for one in line.audits]
-    return [_result(one, redacted, line) for one in line.audits]
+    return [_result(one, part, line) for one, part in _parts(redacted, line)]
+
+
+def _parts(session: Session, line: Line) -> Iterator[tuple[Audit, Session]]:
+    """The units of a session: itself, or for an audit of single turns each turn that is eligible.
+
+    Where no turn is, the session stands for them, so that its line says why.
+    """
+    for one in line.audits:
+        turns = [replace(session, turns=(turn,)) for turn in session.turns] if getattr(one, "per_turn", False) else []
+        eligible = [part for part in turns if one.eligibility(part, line.settings).eligible]
+        for part in eligible or [session]:
+            yield one, part
 
 
 def _result(one: Audit, session: Session, line: Line) -> Unit:
-    known = _known(one, session, line)
+    fingerprint = fingerprints.unit_fingerprint(one, session, line.judge, line.settings)
+    known = _known(one, session, fingerprint, line)
     if known is not None:
-        return replace(known, calls=0)
-    return validation.audit_session(
+        return known
+    unit = validation.audit_session(
         one, session, line.judge, cache=line.ledger, settings=line.settings, budget=line.budget
     )
+    return replace(unit, content_sha256=fingerprint)
 
 
-def _known(one: Audit, session: Session, line: Line) -> Unit | None:
+def _known(one: Audit, session: Session, fingerprint: str, line: Line) -> Unit | None:
     """The committed result of exactly this: same text, prompts, judge and settings."""
-    fingerprint = fingerprints.unit_fingerprint(one, session, line.judge, line.settings)
-    return line.ledger.find_unit(fingerprints.unit_id(one.name, session), fingerprint, session)
+    unit_id = fingerprints.unit_id(one.name, session, per_turn=getattr(one, "per_turn", False))
+    return line.ledger.find_unit(unit_id, fingerprint, session)
 
 
 def _committed(units: list[Unit], line: Line) -> Iterator[Unit]:

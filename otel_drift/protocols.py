@@ -134,7 +134,8 @@ class Audit(Protocol):
 
     Optional besides: `version` (of its code) and ``prompt_inputs(settings) -> Mapping[str, Collection[str]]`` (its
     prompts and the names each is given), both part of a result's fingerprint; and ``forecast(session, settings) ->
-    Sequence[Forecast]`` for dry runs (else the first batch of steps is counted).
+    Sequence[Forecast]`` for dry runs (else the first batch of steps is counted); and ``per_turn = True`` where the unit
+    is one turn: the audit is then given sessions that hold just that turn, one after another.
     """
 
     name: str

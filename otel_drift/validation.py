@@ -224,7 +224,7 @@ class _Run:
     def unit(self, outcome: Outcome, reason: str | None) -> Unit:
         prompts = {attempt.prompt: None for attempt in self.attempts}
         return Unit(
-            unit_id=unit_id(self.audit.name, self.session),
+            unit_id=unit_id(self.audit.name, self.session, per_turn=getattr(self.audit, "per_turn", False)),
             audit=self.audit.name,
             session=self.session,
             outcome=outcome,

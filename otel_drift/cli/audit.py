@@ -100,6 +100,7 @@ def audit(
     sample: Annotated[float | None, typer.Option(min=0, max=1, help="Share of sessions to audit.")] = None,
     fail_on: Annotated[FailOn | None, typer.Option(help="Exit 1 at findings this severe or worse.")] = None,
     redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
+    audits: Annotated[str | None, typer.Option(help="Comma-separated names; default: those of the settings.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Audit sessions for factual drift; exit 5 if something could not be audited, 1 at --fail-on."""
@@ -116,6 +117,7 @@ def audit(
                 "fail_on": fail_on.value if fail_on else None,
             },
             "ledger": {"url": ledger},
+            "audit": {"names": [name.strip() for name in audits.split(",")] if audits else None},
             "privacy": {"redact": redact},
             "output": {"sinks": sink},
         },

@@ -27,7 +27,8 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
         LedgerError: the ledger cannot be opened.
     """
     judge = _open_judge(settings.judge)
-    sinks = {} if dry else {spec: _open_sink(spec, stack) for spec in settings.output.sinks}
+    opened = [] if dry else [_open_sink(spec, stack) for spec in settings.output.sinks]
+    sinks = {sink.name: sink for sink in opened}
     line = Line(
         audits=[plugins.load("audits", name)() for name in settings.audit.names],
         judge=judge,
