@@ -10,6 +10,7 @@ import contextvars
 import importlib
 import queue
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ class Line:
 
     def __init__(self) -> None:
         self._client: Any = None
+        self._closing: weakref.finalize[[], Any] | None = None
 
     def complete(self, arguments: Mapping[str, Any], seconds: float, *, own_client: bool) -> Any:
         """Call ``litellm.completion`` and return its response.
@@ -62,21 +64,21 @@ class Line:
 
     def close(self) -> None:
         """Close the connection; a read that still waits on it fails."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def __del__(self) -> None:
-        self.close()
+        self._client = None
+        if self._closing is not None:
+            self._closing()
+            self._closing = None
 
     def _open(self, arguments: Mapping[str, Any]) -> Any:
         if self._client is None:
             openai = importlib.import_module("openai")
+            connection = openai.DefaultHttpxClient(follow_redirects=False)
+            self._closing = weakref.finalize(self, connection.close)  # nobody has to remember to close a judge
             self._client = openai.OpenAI(
                 api_key=arguments["api_key"],
                 base_url=arguments["api_base"],
                 max_retries=0,
-                http_client=openai.DefaultHttpxClient(follow_redirects=False),
+                http_client=connection,
             )
         return self._client
 

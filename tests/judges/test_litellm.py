@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import gc
 import json
 import logging
 import os
@@ -433,6 +434,21 @@ def test_no_more_requests_in_flight_than_allowed() -> None:
         judge = judge_of(server, max_concurrency=2)
         assert len(list(pool.map(lambda _: judge.ask(task()), range(6)))) == 6
     assert server.peak == 2
+
+
+def test_a_judge_nobody_closes_leaves_no_open_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors tie judge and connection into cycles, which are cleared in any order."""
+    complaints: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    with ModelServer([Reply("{}"), Reply(status=401)]) as server:
+        judge = judge_of(server)
+        judge.ask(task())
+        judge.itself = judge  # type: ignore[attr-defined]
+        with pytest.raises(PermanentJudgeError) as caught:
+            judge.ask(task())
+        del judge, caught
+        gc.collect()
+    assert complaints == []
 
 
 # Configuration
