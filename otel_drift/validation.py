@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,7 +129,8 @@ class _Run:
         nonce = prompting.new_nonce(step.inputs, self.nonce)
         messages, nonces, ref = prompting.render(prompt, step.inputs, nonce), [nonce], prompt.ref
         repairs = 0 if self.judge.embedded else step.max_repairs
-        most_output = self.most_output(messages)
+        # Counted without the nonce, whose tokens vary: the limit is part of the cache key.
+        most_output = self.most_output(self.count(step.inputs.values()))
         for number in range(1, repairs + 2):
             task = self.task(step, ref, messages, nonces, most_output)
             answer, key, cached = self.ask(step, number, task)
@@ -168,8 +169,9 @@ class _Run:
         known = self.cache.lookup(key) if self.cache else None
         if known is not None:
             return known, key, True
-        most = task.max_output_tokens or self.most_output(task.messages, assume=True) or 0
-        with self.budget.call(price(self.tokens(task.messages), most, self.judge, self.settings.limits)) as call:
+        asked = self.count(message.content for message in task.messages)
+        most = task.max_output_tokens or self.most_output(asked, assume=True) or 0
+        with self.budget.call(price(asked, most, self.judge, self.settings.limits)) as call:
             self.calls += 1
             try:
                 answer = self.judge.ask(task)
@@ -206,19 +208,19 @@ class _Run:
         nonce = prompting.new_nonce(inputs, None if self.nonce is None else f"{self.nonce}-again")
         return prompting.follow_up(messages, prompt, inputs, nonce), nonce, prompt.ref
 
-    def tokens(self, messages: Sequence[Message]) -> int:
-        return sum(self.judge.count_tokens(message.content) for message in messages)
+    def count(self, texts: Iterable[str]) -> int:
+        return sum(self.judge.count_tokens(text) for text in texts)
 
     def fits(self, messages: Sequence[Message]) -> bool:
         limit = self.settings.limits.input_tokens
-        return limit is None or self.tokens(messages) <= limit
+        return limit is None or self.count(message.content for message in messages) <= limit
 
-    def most_output(self, messages: Sequence[Message], *, assume: bool = False) -> int | None:
+    def most_output(self, input_tokens: int, *, assume: bool = False) -> int | None:
         """How many tokens an answer may have: generous, but no model's whole output limit, which a budget pays."""
         limit = self.settings.limits.output_tokens
         if self.judge.embedded or (limit is None and not assume):
             return None
-        ample = max(LEAST_OUTPUT, 2 * self.tokens(messages))
+        ample = max(LEAST_OUTPUT, 2 * input_tokens)
         return ample if limit is None else min(limit, ample)
 
     def unit(self, outcome: Outcome, reason: str | None) -> Unit:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from drift_cases import MemoryCache
 from model_server import ModelServer, Reply
 from otel_drift import retry
 from otel_drift.audits.factual_drift import FactualDrift
@@ -470,6 +472,21 @@ def test_missing_usage_is_estimated_for_the_budget_to_hold() -> None:
     assert unit.input_tokens > 1000
     assert unit.output_tokens > 300
     assert unit.cost == pytest.approx((unit.input_tokens + unit.output_tokens) * 1e-6)
+
+
+def test_a_long_session_is_asked_once_whatever_the_markers_are() -> None:
+    """The limit of an answer follows the length of the ask; the random markers must not count into the cache key."""
+    long = session()
+    first, *others = long.turns
+    padded = replace(first.passages[0], text=f"{REFUNDS} " + "Hours are counted by the minute. " * 1500)
+    long = replace(long, turns=(replace(first, passages=(padded,)), *others))
+    cache = MemoryCache()
+    with ModelServer([Reply(right())]) as server:
+        judge = LiteLLMJudge("openai/scripted", api_base=server.url, output_limit=100_000)
+        units = [audit_session(FactualDrift(), long, judge, cache=cache) for _ in range(5)]
+    assert {unit.outcome for unit in units} == {"findings"}
+    assert server.requests[0].body["max_tokens"] > 16_384
+    assert [unit.calls for unit in units] == [1, 0, 0, 0, 0]
 
 
 def test_no_exception_escapes_whatever_the_server_says() -> None:
