@@ -53,7 +53,11 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Judge(Protocol):
-    """Who answers a task. `name` goes into every result; `note` is the sentence shown wherever it speaks."""
+    """Who answers a task. `name` goes into every result; `note` is the sentence shown wherever it speaks.
+
+    Optional besides: ``check()`` raises `ConfigError` where no ask can succeed (a missing key), and is called before
+    a run reads anything.
+    """
 
     name: str
     note: str

@@ -27,6 +27,8 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
         LedgerError: the ledger cannot be opened.
     """
     judge = _open_judge(settings.judge)
+    if not dry and (check := getattr(judge, "check", None)) is not None:
+        check()
     opened = [] if dry else [_open_sink(spec, stack) for spec in settings.output.sinks]
     sinks = {sink.name: sink for sink in opened}
     line = Line(

@@ -510,6 +510,15 @@ def test_a_missing_key_is_one_clear_line_before_anything_is_sent(
     LiteLLMJudge(model).check()
 
 
+def test_the_command_line_stops_at_a_missing_key_before_it_reads_anything(
+    otel_drift: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    run = otel_drift("audit", "no-such-file.json", "--model", "openai/gpt-4.1-mini", "--ledger", tmp_path / "l.db")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "set OPENAI_API_KEY" in " ".join(run.stderr.split())
+    assert not (tmp_path / "l.db").exists()
+
+
 def test_an_unknown_provider_is_named_with_the_way_out(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match="openai/NAME with an api_base"):
         LiteLLMJudge("nobodys-model")
