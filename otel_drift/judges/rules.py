@@ -102,7 +102,7 @@ def _verified(answer: dict[str, Any], task: JudgeTask) -> dict[str, Any]:
 def _drift_types(schema: Mapping[str, Any]) -> frozenset[str] | None:
     """The types the answer schema allows, None where it names none."""
     for definition in schema.get("$defs", {}).values():
-        enum = definition.get("properties", {}).get("drift_type", {}).get("enum")
-        if enum:
-            return frozenset(enum)
+        allowed = definition.get("properties", {}).get("drift_type", {})
+        if "enum" in allowed or "const" in allowed:
+            return frozenset(allowed.get("enum", [allowed.get("const")]))
     return None

@@ -11,7 +11,7 @@ from otel_drift.judges.rules_contradiction import contradiction
 from otel_drift.judges.rules_gate import is_correction
 from otel_drift.judges.rules_novelty import Unsupported, known_before, unsupported_claim
 from otel_drift.judges.rules_qualification import LostQualifier, lost_qualifier
-from otel_drift.judges.rules_statements import Reading, read
+from otel_drift.judges.rules_statements import Reading, read, similarity
 from otel_drift.model import Session, Turn
 from otel_drift.text import is_english, qualifiers, statements
 
@@ -141,7 +141,8 @@ def _dropped(claim: StatedClaim, earlier: list[StatedClaim], contradicted: str |
 
 def _states(source: Reading, claim: Reading) -> bool:
     """Whether a source sentence states what `claim` states, as far as shared words tell."""
-    return len(claim.content & source.content) >= 3
+    alike, shared = similarity(claim.content, source.content)
+    return shared >= 3 or (shared >= 2 and alike >= 0.5)
 
 
 def _unsupported_event(claim: StatedClaim, found: Unsupported) -> dict[str, Any]:

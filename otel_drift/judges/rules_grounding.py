@@ -25,6 +25,7 @@ from otel_drift.text import (
     stems,
     words,
 )
+from otel_drift.text.quantities import MEASURES, bare_numbers
 
 GroundingVerdict = Literal["supported", "unsupported", "unsure", "no_claim"]
 
@@ -67,6 +68,7 @@ class EvidencePassage:
     bigrams: frozenset[tuple[str, str]]
     four_grams: frozenset[str]
     numbers: frozenset[float]
+    bare_numbers: frozenset[float]
     measures: frozenset[tuple[float, str]]
     english: bool
 
@@ -80,6 +82,7 @@ class Evidence:
     bigrams: frozenset[tuple[str, str]]
     four_grams: frozenset[str]
     numbers: frozenset[float]
+    bare_numbers: frozenset[float]
     measures: frozenset[tuple[float, str]]
 
     @property
@@ -172,13 +175,16 @@ def read_evidence(passages: Sequence[str]) -> Evidence:
     parts = tuple(_read_passage(text) for text in passages)
     if len(parts) == 1:
         only = parts[0]
-        return Evidence(parts, only.stems, only.bigrams, only.four_grams, only.numbers, only.measures)
+        return Evidence(
+            parts, only.stems, only.bigrams, only.four_grams, only.numbers, only.bare_numbers, only.measures
+        )
     return Evidence(
         passages=parts,
         stems=frozenset().union(*(part.stems for part in parts)),
         bigrams=frozenset().union(*(part.bigrams for part in parts)),
         four_grams=frozenset().union(*(part.four_grams for part in parts)),
         numbers=frozenset().union(*(part.numbers for part in parts)),
+        bare_numbers=frozenset().union(*(part.bare_numbers for part in parts)),
         measures=frozenset().union(*(part.measures for part in parts)),
     )
 
@@ -197,6 +203,7 @@ def _read_passage(text: str) -> EvidencePassage:
         bigrams=frozenset(pairwise(content)),
         four_grams=frozenset(_four_grams(text)),
         numbers=number_values(text),
+        bare_numbers=bare_numbers(text),
         measures=frozenset((q.value, q.unit) for q in quantities(text)),
         english=is_english(text),
     )
@@ -255,7 +262,8 @@ def _missing_numbers(sentence: str, evidence: Evidence) -> tuple[str, ...]:
     for quantity in quantities(sentence):
         if (quantity.value, quantity.unit) in evidence.measures:
             continue
-        if not number_values(quantity.text) & evidence.numbers:
+        measured = not quantity.label and (quantity.unit in MEASURES or "/" in quantity.unit)
+        if not number_values(quantity.text) & (evidence.bare_numbers if measured else evidence.numbers):
             missing.append(quantity.text)
     missing += [d.text for d in dates(sentence) if not number_values(d.text) <= evidence.numbers]
     return tuple(missing)

@@ -153,6 +153,18 @@ def number_values(text: str) -> frozenset[float]:
     return frozenset(value for match in _NUMBER.finditer(_CITATION.sub(" ", text)) for value in _readings(match))
 
 
+@lru_cache(maxsize=8192)
+def bare_numbers(text: str) -> frozenset[float]:
+    """Return the numbers of `text` that no unit of measure follows, in every reading: they may stand for any unit."""
+    measured = [(q.start, q.end) for q in quantities(text) if not q.label and (q.unit in MEASURES or "/" in q.unit)]
+    return frozenset(
+        value
+        for match in _NUMBER.finditer(_CITATION.sub(lambda m: " " * len(m.group()), text))
+        if not any(match.start() < end and match.end() > start for start, end in measured)
+        for value in _readings(match)
+    )
+
+
 def _readings(match: re.Match[str]) -> list[float]:
     raw = re.sub("[\u00a0\u202f]", "", match["digits"].casefold())
     factor = _MULTIPLIERS.get((match["multiplier"] or "").strip().casefold(), 1.0)
