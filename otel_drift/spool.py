@@ -1,7 +1,8 @@
 """Collects spans and log records in any order, however many, and gives them back trace by trace.
 
 Up to a bound they stay in memory; beyond it they go to a private temporary SQLite file, grouped by trace, so that the
-memory needed is that of the traces being loaded.
+memory needed is that of the traces being loaded. The file has no name where the system allows it: nothing of it is left
+even if the process is killed.
 """
 
 from __future__ import annotations
@@ -244,6 +245,8 @@ class SpanSpool:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         self._database = sqlite3.connect(path, isolation_level=None, cached_statements=16, check_same_thread=False)
         self._database.executescript(_SCHEMA)
+        if os.name == "posix":  # the open file lives on without a name, and is gone whatever ends the process
+            shutil.rmtree(self._folder, ignore_errors=True)
         return self._database
 
 

@@ -79,20 +79,42 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Telemetry files below a folder, by name, without following links."""
-    for entry in _entries(folder):
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path))
-        elif _is_telemetry_name(entry.name) and not entry.is_symlink():
-            yield Path(entry.path)
+    """Telemetry files below a folder, by name, without following links.
+
+    A folder that cannot be listed is given itself, so that opening it says why.
+    """
+    todo = [folder]
+    while todo:
+        current = todo.pop()
+        if current is not folder and not current.is_dir():
+            yield current
+            continue
+        entries = _entries(current)
+        if entries is None:
+            yield current
+            continue
+        todo += [
+            Path(entry.path)
+            for entry in reversed(entries)
+            if entry.is_dir(follow_symlinks=False) or (_is_telemetry_name(entry.name) and not entry.is_symlink())
+        ]
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: Path) -> list[os.DirEntry[str]] | None:
     try:
         with os.scandir(folder) as entries:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     except OSError:
-        return []
+        return None
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """A folder and all below it, without following links."""
+    todo = [folder]
+    while todo:
+        current = todo.pop()
+        yield current
+        todo += [Path(entry.path) for entry in reversed(_entries(current) or []) if entry.is_dir(follow_symlinks=False)]
 
 
 def _is_telemetry_name(name: str) -> bool:
@@ -112,12 +134,13 @@ def _glob(pattern: Path) -> Iterator[Path]:
 def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
     part, rest = parts[0], parts[1:]
     if part == "**":
-        yield from _matches(folder, rest) if rest else _walk(folder)
-        for entry in _entries(folder):
-            if rest and entry.is_dir(follow_symlinks=False):
-                yield from _matches(Path(entry.path), parts)
+        if not rest:
+            yield from _walk(folder)
+            return
+        for below in _folders(folder):
+            yield from _matches(below, rest)
         return
-    for entry in _entries(folder):
+    for entry in _entries(folder) or []:
         if entry.is_symlink() or not fnmatch.fnmatchcase(entry.name, part):
             continue
         path = Path(entry.path)

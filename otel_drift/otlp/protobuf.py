@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from otel_drift.errors import RecordError
 from otel_drift.model import LogRecord, Record, Span, SpanEvent
 from otel_drift.otlp.records import STATUSES, Signal, parent_id_of, put_right
-from otel_drift.otlp.values import TRUNCATED, Decoding, any_value, identifier, nanoseconds, text_of
+from otel_drift.otlp.values import (
+    TRUNCATED,
+    Decoding,
+    any_value,
+    identifier,
+    inner_path,
+    nanoseconds,
+    shortened,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -130,9 +139,7 @@ def _attributes(items: Iterable[KeyValue], decoding: Decoding, parent: str = "",
     attributes: dict[str, Any] = {}
     for item in _bounded(items, decoding):
         key = item.key
-        attributes[text_of(key, decoding)] = _value(
-            item.value, decoding, f"{parent}.{key}" if parent else key, depth + 1
-        )
+        attributes[text_of(key, decoding)] = _value(item.value, decoding, inner_path(parent, key), depth + 1)
     return attributes
 
 
@@ -159,5 +166,5 @@ def _value(value: AnyValue, decoding: Decoding, key: str, depth: int) -> Any:
         return value.bytes_value[: decoding.limits.max_text]
     else:
         return any_value({shape: getattr(value, shape)}, decoding, key)
-    decoding.report(f"value of {key} nested deeper than {decoding.limits.max_depth}; left out")
+    decoding.report(f"value of {shortened(key)} nested deeper than {decoding.limits.max_depth}; left out")
     return None

@@ -19,6 +19,7 @@ _HEX = re.compile(r"[0-9a-fA-F]*\Z")
 _PLAIN_ID = {size: re.compile(rf"[0-9a-f]{{{size * 2}}}\Z").match for size in (8, 16)}
 _ZERO_ID = {size: "0" * size * 2 for size in (8, 16)}
 _UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
+_PATH = 100
 _INT64 = range(-(2**63), 2**64)
 _SCALARS = {
     "stringValue": "text", "string_value": "text",
@@ -126,8 +127,8 @@ def text_of(value: Any, decoding: Decoding, key: str = "") -> str:
     if decoding.careful:
         if len(text) > decoding.limits.max_text:
             text = text[: decoding.limits.max_text]
-            decoding.report(f"text of {key or 'a field'} cut at {decoding.limits.max_text} characters")
-            decoding.truncated.append(key)
+            decoding.report(f"text of {shortened(key)} cut at {decoding.limits.max_text} characters")
+            decoding.truncated.append(_UNPRINTABLE.sub("\ufffd", key[:_PATH]))
         if _UNPRINTABLE.search(text):
             text = _UNPRINTABLE.sub("\ufffd", text)
     return text
@@ -198,12 +199,17 @@ def _attributes_tolerant(items: Any, decoding: Decoding, parent: str, depth: int
         if not isinstance(key, str):
             decoding.report("attribute without a key left out")
             continue
-        path = f"{parent}.{key}" if parent else key
+        path = inner_path(parent, key)
         if isinstance(value, dict) and "" in value:
             attributes[text_of(key, decoding)] = plain_value(value[""], decoding, path, depth + 1)
         else:
             attributes[text_of(key, decoding)] = any_value(value, decoding, path, depth + 1)
     return attributes
+
+
+def inner_path(parent: str, key: str) -> str:
+    """The name of a value inside another, for problems; bounded, however deep and long the keys are."""
+    return f"{parent[:_PATH]}.{key[:_PATH]}" if parent else key
 
 
 def any_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -> Any:
@@ -227,7 +233,7 @@ def any_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -> 
         if shape == "bytes":
             return _raw_bytes(content, decoding, key)
         if depth > decoding.limits.max_depth:
-            decoding.report(f"value of {key} nested deeper than {decoding.limits.max_depth}; left out")
+            decoding.report(f"value of {shortened(key)} nested deeper than {decoding.limits.max_depth}; left out")
             return None
         members = content.get("values") if isinstance(content, dict) else None
         if shape == "map":
@@ -244,7 +250,7 @@ def plain_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -
         return text_of(value, decoding, key)
     if isinstance(value, (dict, list)):
         if depth > decoding.limits.max_depth:
-            decoding.report(f"value of {key} nested deeper than {decoding.limits.max_depth}; left out")
+            decoding.report(f"value of {shortened(key)} nested deeper than {decoding.limits.max_depth}; left out")
             return None
         if isinstance(value, dict):
             return {text_of(k, decoding, key): plain_value(v, decoding, key, depth + 1) for k, v in value.items()}

@@ -6,6 +6,9 @@ import gzip
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -113,12 +116,37 @@ def test_a_file_that_cannot_be_read_is_a_problem_as_long_as_another_can(tmp_path
     assert len(records) == 1
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "locked.json").write_bytes(dumped(request(span(1))))
-    (tmp_path / "locked.json").chmod(0)
-    with pytest.raises(SourceError, match="cannot be opened"):
-        read(tmp_path / "locked.json")
+@contextmanager
+def _without_privileges() -> Iterator[None]:
+    """Root may read everything, so be somebody else for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_files_and_folders_without_permission_are_problems() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "in" / "locked").mkdir(parents=True)
+        for path in (folder / "in" / "locked.json", folder / "in" / "open.json", folder / "in" / "locked" / "a.json"):
+            path.write_bytes(dumped(request(span(1))))
+        (folder / "in" / "locked.json").chmod(0)
+        (folder / "in" / "locked").chmod(0)
+        with _without_privileges():
+            records, source = read(folder / "in")
+            with pytest.raises(SourceError, match=r"none of the 1 input files.*cannot be opened"):
+                read(folder / "in" / "locked.json")
+            with pytest.raises(SourceError, match=r"none of the 1 input files.*cannot be opened"):
+                read(folder / "in" / "locked")
+        assert len(records) == 1
+        assert [Path(problem.file).name for problem in source.problems] == ["locked", "locked.json"]
+        (folder / "in" / "locked").chmod(0o755)
 
 
 def test_what_does_not_exist_is_an_error_that_names_it(tmp_path: Path) -> None:

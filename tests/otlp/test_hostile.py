@@ -109,7 +109,7 @@ def test_long_text_is_cut_marked_and_counted(tmp_path: Path) -> None:
     for data in (dumped(request(item)), protobuf(request(item)), dumped(request(item), indent=1)):
         records, problems = read_bytes(tmp_path, data, ReadLimits(max_text=1000))
         assert spans_of(records)[0].attributes == {"long": "x" * 1000, "short": "y", TRUNCATED: ["long"]}
-        assert "text of long cut at 1000" in problems[0].reason
+        assert "text of 'long' cut at 1000" in problems[0].reason
     records, problems = read_bytes(
         tmp_path, dumped(log_request(log(1, body={"stringValue": "z" * 5000}))), ReadLimits(max_text=10)
     )

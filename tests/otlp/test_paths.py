@@ -80,6 +80,20 @@ def test_links_found_on_the_way_are_left_alone(tree: Path, tmp_path: Path) -> No
     assert "secret.json" not in str(input_files([tree / "**/*.json"]))
 
 
+def test_no_depth_of_folders_is_too_deep(tmp_path: Path) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    (tmp_path / "d" / "a.json").write_text("x")
+    assert names(tmp_path, tmp_path) == ["d/a.json"]
+    assert names(tmp_path, tmp_path / "**" / "*.json") == ["d/a.json"]
+
+
 def test_a_link_the_user_named_is_followed(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "named").symlink_to(tree)
     assert len(input_files([tmp_path / "named"])) == 4
