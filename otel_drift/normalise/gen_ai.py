@@ -250,17 +250,23 @@ def _input_events(step: Step) -> Iterator[ChatMessage]:
 
 
 def _event_message(role: str, body: Any, attributes: Attributes) -> Iterator[ChatMessage]:
-    content = structured(body) if body is not None else dict(attributes)
+    content = _content(body, attributes)
     if isinstance(content, str):
         yield ChatMessage(role, content)
     elif isinstance(content, dict):
-        inner = content.get("gen_ai.event.content")
-        if isinstance(inner, str):
-            parsed = structured(inner)
-            content = parsed if isinstance(parsed, dict) else {"content": inner}
         message = read_message({**content, "role": role})
         if message is not None:
             yield message
+
+
+def _content(body: Any, attributes: Attributes) -> Any:
+    """What an event says: its body, else its attributes, one of which may hold all of it as JSON text."""
+    content = structured(body) if body is not None else dict(attributes)
+    inner = content.get("gen_ai.event.content") if isinstance(content, dict) else None
+    if isinstance(inner, str):
+        parsed = structured(inner)
+        return parsed if isinstance(parsed, dict) else {"content": inner}
+    return content
 
 
 def _output_events(step: Step) -> Iterator[ChatMessage]:
@@ -271,7 +277,7 @@ def _output_events(step: Step) -> Iterator[ChatMessage]:
         if name == "gen_ai.content.completion":
             yield from read_messages(attributes.get("gen_ai.completion"), "assistant")
         elif name == "gen_ai.choice":
-            content = structured(body) if body is not None else dict(attributes)
+            content = _content(body, attributes)
             if isinstance(content, dict):
                 message = content.get("message")
                 message = structured(message) if isinstance(message, str) else message

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from otel_drift.normalise.documents import read_documents
-from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import (
     CONTEXT_KEYS,
     HISTORY_KEYS,
@@ -64,7 +64,7 @@ class Langfuse(Reader):
         """The generation's answer."""
         if step.kind != "llm":
             return None
-        return read_messages(step.json("langfuse.observation.output"), "assistant") or None
+        return read_answer(step.json("langfuse.observation.output")) or None
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Whatever a retriever observation returned."""

@@ -47,6 +47,14 @@ def read_messages(value: Any, default_role: str = "user", depth: int = 0) -> tup
     return tuple(_messages(value, default_role, depth))[:MAX_MESSAGES]
 
 
+def read_answer(value: Any) -> tuple[ChatMessage, ...]:
+    """What a model answered, whatever its shape; structured output that is no message becomes its JSON text."""
+    found = read_messages(value, "assistant")
+    if not found and isinstance(value, dict | list) and value:
+        return (ChatMessage("assistant", text_of(value) or ""),)
+    return found
+
+
 def _messages(value: Any, default_role: str, depth: int) -> Iterator[ChatMessage]:
     if depth > 6 or value is None:
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 from otel_drift.model import Attributes
 from otel_drift.normalise.documents import read_documents
-from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import (
     CONTEXT_KEYS,
     HISTORY_KEYS,
@@ -69,7 +69,7 @@ class Mlflow(Reader):
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages in the outputs of a model span."""
-        return (read_messages(self.output(step), "assistant") or None) if step.kind == "llm" else None
+        return (read_answer(self.output(step)) or None) if step.kind == "llm" else None
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Outputs of a retriever span."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from otel_drift.model import Attributes
 from otel_drift.normalise.documents import document_from_flat, read_documents
-from otel_drift.normalise.messages import read_messages, role_of
+from otel_drift.normalise.messages import read_answer, read_messages, role_of
 from otel_drift.normalise.names import (
     CONTEXT_KEYS,
     HISTORY_KEYS,
@@ -101,7 +101,7 @@ class OpenInference(Reader):
         value = self.output(step)
         if isinstance(value, str):
             return (ChatMessage("assistant", value.removeprefix("assistant: ")),) if value.strip() else None
-        return read_messages(value, "assistant") or None
+        return read_answer(value) or None
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Indexed documents, completed from `output.value` (LangChain's ids are only there)."""

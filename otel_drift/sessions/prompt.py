@@ -24,9 +24,10 @@ _BRACKET = re.compile(
 _NAMED = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|-{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|"
     r"context|result|article|reference)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
-    r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:-{2,}|:)(?:\*\*)?[ \t]*\n?",
+    r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:(?:-{2,}|:)(?:\*\*)?|(?<=\)))[ \t]*\n?",
     re.MULTILINE | re.IGNORECASE,
 )
+_LABEL_ID = re.compile(r"\((?:id|doc_id|source|ref)[ \t]*[:=][ \t]*([^()]{1,120})\)", re.IGNORECASE)
 _NUMBERED = re.compile(r"^[ \t]*(?P<label>\d{1,3})[.)][ \t]+", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*[-*•][ \t]+", re.MULTILINE)
 _KEY_LINE = re.compile(r"^[ \t]*(?P<key>[A-Za-z][\w -]{0,30})[ \t]*:[ \t]*(?P<value>\S.*)$")
@@ -218,7 +219,11 @@ def _is_label(label: str) -> bool:
 
 
 def _named(text: str) -> Found | None:
-    marks = [m for m in _NAMED.finditer(text) if any(c.isdigit() for c in m["number"])]
+    marks = [
+        m
+        for m in _NAMED.finditer(text)
+        if any(c.isdigit() for c in m["number"]) and (not m[0].rstrip().endswith(")") or ":" in (m["note"] or ""))
+    ]
     if not marks:
         return None
     return _between(text, marks, "named")
@@ -253,6 +258,8 @@ def _between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
                     label = value.strip()
                 else:
                     title = value.strip() or note
+        elif (inner := _LABEL_ID.search(label)) is not None:
+            label = inner[1].strip()
         elif ":" in label and label.split(":")[0].strip().lower() in ("id", "source", "doc", "document", "doc_id"):
             label = label.split(":", 1)[1].strip()
         if body:
@@ -329,9 +336,13 @@ def _section(text: str) -> tuple[int, int] | None:
     fence = _RULE.match(text, start + 1) if start + 1 < len(text) else None
     if fence is not None:
         start = fence.end()
-    rest = text[start:]
-    end = _END.search(rest)
-    return start, start + (end.start() if end else len(rest))
+    for end in _END.finditer(text, start):
+        if fence is None and _RULE.match(text, end.start()):
+            rest = text[end.end() :].lstrip()
+            if rest and not _END.match(rest):
+                continue  # a rule between two passages
+        return start, end.start()
+    return start, len(text)
 
 
 def _numbered(text: str, start: int, end: int) -> Found | None:
