@@ -132,15 +132,21 @@ def _status(
 
 
 def _second_sentence(reading: Reading, evidence: Evidence, best: str) -> tuple[int, str] | None:
-    """The sentence that bears out most of what the best one leaves, where that is at least two words and a third."""
-    left = reading.content - read(best).content
-    if len(left) < 2:
-        return None
+    """The sentence that bears out most of what the best one leaves: two words and a third of it, or a figure."""
+    first = read(best)
+    left, figures = reading.content - first.content, _figures(reading) - _figures(first)
     found: tuple[int, str] | None = None
-    most = max(1, (len(left) - 1) // 3)
+    most = max(1.0, (len(left) - 1) / 3)
     for index, passage in enumerate(evidence.passages):
         for sentence in passage.sentences:
-            shared = len(left & sentence.content)
-            if shared > most and sentence.text != best:
-                found, most = (index, sentence.text), shared
+            words = len(left & sentence.content)
+            if sentence.text == best or words + len(reading.content & sentence.content) < 2:
+                continue
+            shared = words + 2 * len(figures & _figures(read(sentence.text))) if figures else words
+            if shared > most and not (figures and shared == words and _figures(read(sentence.text))):
+                found, most = (index, sentence.text), float(shared)
     return found
+
+
+def _figures(reading: Reading) -> frozenset[tuple[float, str]]:
+    return frozenset((f.quantity.value, f.quantity.unit) for f in reading.figures if f.quantity)
