@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,7 +57,9 @@ class Trace:
                 status="error" if error else "unset",
                 status_message=error,
                 events=tuple(SpanEvent(n, nanos + i, dict(a)) for i, (n, a) in enumerate(events)),
-                logs=tuple(LogRecord(self.trace_id, span_id, n, nanos + i, b, dict(a)) for i, (n, b, a) in enumerate(logs)),
+                logs=tuple(
+                    LogRecord(self.trace_id, span_id, n, nanos + i, b, dict(a)) for i, (n, b, a) in enumerate(logs)
+                ),
             )
         )
         return span_id
@@ -82,3 +85,41 @@ def said(session: Session) -> list[tuple[str | None, str | None]]:
 def evidence(session: Session) -> list[list[tuple[str | None, str | None]]]:
     """Ids (None where the trace has none) and texts of the passages, a list a turn."""
     return [[(p.id if p.own_id else None, p.text) for p in t.passages] for t in session.turns]
+
+
+TURNS = [
+    ("Where is my order?", "It left the warehouse on Monday."),
+    ("When does it arrive?", "Most likely on Thursday."),
+    ("Thanks!", "You're welcome."),
+]
+
+
+def chat(
+    k: int,
+    *,
+    start: float | None = None,
+    ids: dict[str, Any] | None = None,
+    turns: Sequence[tuple[str, str]] = TURNS,
+    window: int | None = None,
+    resource: dict[str, Any] | None = None,
+    answer: str | None = None,
+    user: str | None = None,
+    lasts: float = 1.0,
+    scope: str = "llm",
+) -> Trace:
+    """Turn k as one chat span that resends the history (the last `window` turns of it)."""
+    t = Trace(k * 100.0 if start is None else start, resource=resource, scope=scope)
+    before = turns[:k] if window is None else turns[max(0, k - window) : k]
+    messages = [m for q, a in before for m in ({"role": "user", "content": q}, {"role": "assistant", "content": a})]
+    messages.append({"role": "user", "content": user or turns[k][0]})
+    t.add(
+        "chat m",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(messages),
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": answer or turns[k][1]}]),
+            **(ids or {}),
+        },
+        lasts=lasts,
+    )
+    return t

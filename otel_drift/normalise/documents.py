@@ -134,6 +134,12 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
     documents: list[Document] = []
     misses = 0
     for item in value[:MAX_DOCUMENTS]:
+        part = _part(item)
+        if part is not None:
+            inner = read_documents(part, strings=strings, depth=depth + 1)
+            if inner is not None:
+                documents.extend(inner)
+                continue
         document = _document_of(item, strings)
         if document is not None:
             documents.append(document)
@@ -142,16 +148,21 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
             if inner is None:
                 return None
             documents.extend(inner)
-        elif isinstance(item, dict) and item.get("type") in ("text", "json") and len(value) <= 4:
-            inner = read_documents(item.get("text", item.get("json")), strings=strings, depth=depth + 1)
-            if inner is None:
-                return None
-            documents.extend(inner)
         else:
             misses += 1
     if misses and misses >= len(documents):
         return None
     return tuple(documents)
+
+
+def _part(item: Any) -> Any:
+    """What a content part (``{"type": "text", "text": "[…]"}``) holds where that is data, not prose."""
+    if not isinstance(item, dict) or item.get("type") not in ("text", "json") or _MARKS & item.keys():
+        return None
+    inner = item.get("text") if item["type"] == "text" else item.get("json", item.get("value"))
+    if isinstance(inner, str):
+        return inner if inner[:1] in ("[", "{") else None
+    return inner
 
 
 def _document_of(item: Any, strings: bool) -> Document | None:

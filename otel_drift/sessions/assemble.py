@@ -240,6 +240,10 @@ def _by_history(units: list[Unit]) -> list[Unit]:
                 follows.setdefault(index, set()).add(other)
     if not follows:
         return units
+    for index, unit in enumerate(units):
+        for other in range(index):
+            if unit.history and unit.history[-1] in units[other].pairs_after:
+                follows.setdefault(index, set()).add(other)
     waits = {i: set(follows.get(i, ())) for i in range(len(units))}
     heap = [i for i, w in waits.items() if not w]
     heapq.heapify(heap)

@@ -70,7 +70,14 @@ def parts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for m in messages:
         if m.get("tool_calls"):
             c = m["tool_calls"][0]
-            body = [{"type": "tool_call", "id": c["id"], "name": c["function"]["name"], "arguments": json.loads(c["function"]["arguments"])}]
+            body = [
+                {
+                    "type": "tool_call",
+                    "id": c["id"],
+                    "name": c["function"]["name"],
+                    "arguments": json.loads(c["function"]["arguments"]),
+                }
+            ]
         elif m["role"] == "tool":
             body = [{"type": "tool_call_response", "id": m["tool_call_id"], "response": m["content"]}]
         else:
@@ -87,7 +94,11 @@ def old_openllmetry(k: int) -> Trace:
     """`gen_ai.prompt.N` and `gen_ai.completion.N`, passages in the system message."""
     t = Trace(k * 100.0, scope="opentelemetry.instrumentation.openai.v1")
     q, a, docs = TALK[k]
-    messages = [{"role": "system", "content": "Use the passages below.\n\n" + listed(docs)}, *history(k), {"role": "user", "content": q}]
+    messages = [
+        {"role": "system", "content": "Use the passages below.\n\n" + listed(docs)},
+        *history(k),
+        {"role": "user", "content": q},
+    ]
     attributes: dict[str, Any] = {"llm.request.type": "chat", "gen_ai.system": "OpenAI", "gen_ai.request.model": "m"}
     for i, m in enumerate(messages):
         attributes[f"gen_ai.prompt.{i}.role"] = m["role"]
@@ -103,10 +114,22 @@ def old_openllmetry_tools(k: int) -> Trace:
     t = Trace(k * 100.0, scope="opentelemetry.instrumentation.openai.v1")
     q, a, docs = TALK[k]
     first = [*tool_history(k), {"role": "user", "content": q}]
-    second = [*first, {"role": "assistant", "content": None, "tool_calls": [call(k)]}, {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)}]
-    root = t.add("turn.workflow", {"traceloop.span.kind": "workflow", "traceloop.association.properties.session_id": "s1"}, lasts=5)
+    second = [
+        *first,
+        {"role": "assistant", "content": None, "tool_calls": [call(k)]},
+        {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)},
+    ]
+    root = t.add(
+        "turn.workflow",
+        {"traceloop.span.kind": "workflow", "traceloop.association.properties.session_id": "s1"},
+        lasts=5,
+    )
     for messages, answer in ((first, None), (second, a)):
-        attributes: dict[str, Any] = {"llm.request.type": "chat", "gen_ai.system": "OpenAI", "gen_ai.request.model": "m"}
+        attributes: dict[str, Any] = {
+            "llm.request.type": "chat",
+            "gen_ai.system": "OpenAI",
+            "gen_ai.request.model": "m",
+        }
         for i, m in enumerate(messages):
             attributes[f"gen_ai.prompt.{i}.role"] = m["role"]
             if m.get("content") is not None:
@@ -120,7 +143,11 @@ def old_openllmetry_tools(k: int) -> Trace:
                     f"gen_ai.prompt.{i}.tool_calls.{j}.arguments": c["function"]["arguments"],
                 }
         if answer:
-            attributes |= {"gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": answer, "gen_ai.completion.0.finish_reason": "stop"}
+            attributes |= {
+                "gen_ai.completion.0.role": "assistant",
+                "gen_ai.completion.0.content": answer,
+                "gen_ai.completion.0.finish_reason": "stop",
+            }
         else:
             c = call(k)
             attributes |= {
@@ -140,7 +167,10 @@ def langgraph_plain(k: int) -> Trace:
     q, a, docs = TALK[k]
     thread = {"metadata": json.dumps({"thread_id": "s1", "langgraph_step": 1})}
     everything = [
-        {"type": "human" if m["role"] == "user" else "ai" if m["role"] == "assistant" else "tool", "data": {"content": m["content"] or ""}}
+        {
+            "type": "human" if m["role"] == "user" else "ai" if m["role"] == "assistant" else "tool",
+            "data": {"content": m["content"] or ""},
+        }
         for m in [*tool_history(k + 1)]
     ]
     root = t.add(
@@ -156,7 +186,9 @@ def langgraph_plain(k: int) -> Trace:
         lasts=9,
     )
     first = [*tool_history(k), {"role": "user", "content": q}]
-    model = t.add("model", {"openinference.span.kind": "CHAIN", **flat("llm.input_messages", first), **thread}, root, lasts=1)
+    model = t.add(
+        "model", {"openinference.span.kind": "CHAIN", **flat("llm.input_messages", first), **thread}, root, lasts=1
+    )
     t.add(
         "ChatOpenAI",
         {
@@ -174,10 +206,20 @@ def langgraph_plain(k: int) -> Trace:
         },
         root,
     )  # fmt: skip
-    second = [*first, {"role": "assistant", "content": None, "tool_calls": [call(k)]}, {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)}]
+    second = [
+        *first,
+        {"role": "assistant", "content": None, "tool_calls": [call(k)]},
+        {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)},
+    ]
     t.add(
         "ChatOpenAI",
-        {"openinference.span.kind": "LLM", "llm.model_name": "m", **flat("llm.input_messages", second), **flat("llm.output_messages", [{"role": "assistant", "content": a}]), **thread},
+        {
+            "openinference.span.kind": "LLM",
+            "llm.model_name": "m",
+            **flat("llm.input_messages", second),
+            **flat("llm.output_messages", [{"role": "assistant", "content": a}]),
+            **thread,
+        },
         root,
     )
     return t
@@ -198,7 +240,17 @@ def dspy(k: int) -> Trace:
         lasts=9,
     )  # fmt: skip
     found = {f"retrieval.documents.{i}.document.content": text for i, (_, text) in enumerate(docs)}
-    t.add("Retrieve.forward", {"openinference.span.kind": "RETRIEVER", "input.value": json.dumps({"query": q}), "input.mime_type": "application/json", **found, **session}, root)
+    t.add(
+        "Retrieve.forward",
+        {
+            "openinference.span.kind": "RETRIEVER",
+            "input.value": json.dumps({"query": q}),
+            "input.mime_type": "application/json",
+            **found,
+            **session,
+        },
+        root,
+    )
     context = "\n".join(f"[{i + 1}] «{text}»" for i, (_, text) in enumerate(docs))
     asked = f"[[ ## context ## ]]\n{context}\n\n[[ ## question ## ]]\n{q}\n\nRespond with the corresponding output fields, starting with the field `[[ ## reasoning ## ]]`."
     answer = f"[[ ## reasoning ## ]]\nbecause\n\n[[ ## response ## ]]\n{a}\n\n[[ ## completed ## ]]"
@@ -229,13 +281,51 @@ def contents(k: int) -> Trace:
                 out[f"{prefix}.{i}.message.contents.0.message_content.text"] = m["content"]
         return out
 
-    common = {"openinference.span.kind": "LLM", "gen_ai.operation.name": "generate_content", "llm.model_name": "m", **ids}
+    common = {
+        "openinference.span.kind": "LLM",
+        "gen_ai.operation.name": "generate_content",
+        "llm.model_name": "m",
+        **ids,
+    }
     first = [{"role": "system", "content": SYSTEM}, *history(k), {"role": "user", "content": q}]
-    t.add("generate_content m", {**common, **of("llm.input_messages", first), **of("llm.output_messages", [{"role": "model", "content": None, "tool_calls": [call(k)]}])}, root)
-    tool = {"openinference.span.kind": "TOOL", "tool.name": "search_kb", "input.value": '{"query": "x"}', "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search_kb"}
-    t.add("execute_tool search_kb", {**tool, "output.value": json.dumps({"id": f"call{k}", "name": "search_kb", "response": {"result": json.loads(results(docs))}}), "output.mime_type": "application/json", **ids}, root)
-    second = [*first, {"role": "model", "content": None, "tool_calls": [call(k)]}, {"role": "tool", "content": results(docs)}]
-    t.add("generate_content m", {**common, **of("llm.input_messages", second), **of("llm.output_messages", [{"role": "model", "content": a}])}, root)
+    t.add(
+        "generate_content m",
+        {
+            **common,
+            **of("llm.input_messages", first),
+            **of("llm.output_messages", [{"role": "model", "content": None, "tool_calls": [call(k)]}]),
+        },
+        root,
+    )
+    tool = {
+        "openinference.span.kind": "TOOL",
+        "tool.name": "search_kb",
+        "input.value": '{"query": "x"}',
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search_kb",
+    }
+    t.add(
+        "execute_tool search_kb",
+        {
+            **tool,
+            "output.value": json.dumps(
+                {"id": f"call{k}", "name": "search_kb", "response": {"result": json.loads(results(docs))}}
+            ),
+            "output.mime_type": "application/json",
+            **ids,
+        },
+        root,
+    )
+    second = [
+        *first,
+        {"role": "model", "content": None, "tool_calls": [call(k)]},
+        {"role": "tool", "content": results(docs)},
+    ]
+    t.add(
+        "generate_content m",
+        {**common, **of("llm.input_messages", second), **of("llm.output_messages", [{"role": "model", "content": a}])},
+        root,
+    )
     return t
 
 
@@ -243,9 +333,13 @@ def events_only(k: int) -> Trace:
     """EVENT_ONLY: content as arrays in log records, the workflow and retrieval spans bare."""
     t = Trace(k * 100.0, scope="opentelemetry.instrumentation.genai.openai")
     q, a, docs = TALK[k]
-    root = t.add("invoke_workflow rag", {"gen_ai.operation.name": "invoke_workflow", "gen_ai.conversation.id": "s1"}, lasts=9)
+    root = t.add(
+        "invoke_workflow rag", {"gen_ai.operation.name": "invoke_workflow", "gen_ai.conversation.id": "s1"}, lasts=9
+    )
     t.add("retrieval kb", {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": "kb"}, root)
-    given = parts([{"role": "system", "content": "Passages:\n" + listed(docs)}, *history(k), {"role": "user", "content": q}])
+    given = parts(
+        [{"role": "system", "content": "Passages:\n" + listed(docs)}, *history(k), {"role": "user", "content": q}]
+    )
     content = {"gen_ai.input.messages": given, "gen_ai.output.messages": parts([{"role": "assistant", "content": a}])}
     t.add(
         "chat m",
@@ -281,8 +375,17 @@ def azure_events(k: int) -> Trace:
     prompt = [{"role": "system", "content": "Context:\n" + listed(docs)}, *history(k), {"role": "user", "content": q}]
     names = {"system": "gen_ai.system.message", "user": "gen_ai.user.message", "assistant": "gen_ai.assistant.message"}
     events = [(names[m["role"]], {"gen_ai.event.content": json.dumps(m)}) for m in prompt]
-    events.append(("gen_ai.choice", {"gen_ai.event.content": json.dumps({"message": {"content": a}, "finish_reason": "stop", "index": 0})}))
-    t.add("chat m", {"gen_ai.operation.name": "chat", "gen_ai.system": "az.ai.inference", "session.id": "s1"}, events=events)
+    events.append(
+        (
+            "gen_ai.choice",
+            {"gen_ai.event.content": json.dumps({"message": {"content": a}, "finish_reason": "stop", "index": 0})},
+        )
+    )
+    t.add(
+        "chat m",
+        {"gen_ai.operation.name": "chat", "gen_ai.system": "az.ai.inference", "session.id": "s1"},
+        events=events,
+    )
     return t
 
 
@@ -293,11 +396,46 @@ def semconv_agent(k: int) -> Trace:
     conversation = {"gen_ai.conversation.id": "s1"}
     root = t.add("invoke_agent shop", {"gen_ai.operation.name": "invoke_agent", **conversation}, lasts=9)
     first = [*tool_history(k), {"role": "user", "content": q}]
-    second = [*first, {"role": "assistant", "content": None, "tool_calls": [call(k)]}, {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)}]
-    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.system_instructions": json.dumps([{"type": "text", "content": SYSTEM}])}
-    t.add("chat m", {**chat, "gen_ai.input.messages": json.dumps(parts(first)), "gen_ai.output.messages": json.dumps(parts(second[-2:-1])), **conversation}, root)
-    t.add("execute_tool search_kb", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search_kb", "gen_ai.tool.call.id": f"call{k}", "gen_ai.tool.call.result": results(docs)}, root)
-    t.add("chat m", {**chat, "gen_ai.input.messages": json.dumps(parts(second)), "gen_ai.output.messages": json.dumps(parts([{"role": "assistant", "content": a}])), **conversation}, root)
+    second = [
+        *first,
+        {"role": "assistant", "content": None, "tool_calls": [call(k)]},
+        {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)},
+    ]
+    chat = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": SYSTEM}]),
+    }
+    t.add(
+        "chat m",
+        {
+            **chat,
+            "gen_ai.input.messages": json.dumps(parts(first)),
+            "gen_ai.output.messages": json.dumps(parts(second[-2:-1])),
+            **conversation,
+        },
+        root,
+    )
+    t.add(
+        "execute_tool search_kb",
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "search_kb",
+            "gen_ai.tool.call.id": f"call{k}",
+            "gen_ai.tool.call.result": results(docs),
+        },
+        root,
+    )
+    t.add(
+        "chat m",
+        {
+            **chat,
+            "gen_ai.input.messages": json.dumps(parts(second)),
+            "gen_ai.output.messages": json.dumps(parts([{"role": "assistant", "content": a}])),
+            **conversation,
+        },
+        root,
+    )
     return t
 
 
@@ -313,9 +451,27 @@ def langfuse_v3(k: int) -> Trace:
         },
         lasts=9,
     )  # fmt: skip
-    t.add("retrieve", {"langfuse.observation.type": "retriever", "langfuse.observation.input": q, "langfuse.observation.output": json.dumps({"matches": [{"id": i, "score": 0.4, "metadata": {"text": x}} for i, x in docs]})}, root)
+    t.add(
+        "retrieve",
+        {
+            "langfuse.observation.type": "retriever",
+            "langfuse.observation.input": q,
+            "langfuse.observation.output": json.dumps(
+                {"matches": [{"id": i, "score": 0.4, "metadata": {"text": x}} for i, x in docs]}
+            ),
+        },
+        root,
+    )
     prompt = [{"role": "user", "content": f"Context:\n{listed(docs)}\n\nQuestion: {q}\nAnswer:"}]
-    t.add("llm", {"langfuse.observation.type": "generation", "langfuse.observation.input": json.dumps(prompt), "langfuse.observation.output": json.dumps({"answer": a, "sources": [1]})}, root)
+    t.add(
+        "llm",
+        {
+            "langfuse.observation.type": "generation",
+            "langfuse.observation.input": json.dumps(prompt),
+            "langfuse.observation.output": json.dumps({"answer": a, "sources": [1]}),
+        },
+        root,
+    )
     return t
 
 
@@ -323,9 +479,36 @@ def mlflow_spans(k: int) -> Trace:
     """MLflow: every attribute value is JSON text."""
     t = Trace(k * 100.0, scope="mlflow")
     q, a, docs = TALK[k]
-    root = t.add("turn", {"mlflow.spanType": '"AGENT"', "mlflow.spanInputs": json.dumps({"message": q}), "mlflow.spanOutputs": json.dumps(a), "mlflow.trace.session": "s1"}, lasts=9)
-    t.add("retrieve", {"mlflow.spanType": '"RETRIEVER"', "mlflow.spanInputs": json.dumps({"q": q}), "mlflow.spanOutputs": json.dumps([{"page_content": x, "metadata": {"doc_uri": "u"}, "id": i} for i, x in docs])}, root)
-    t.add("ChatModel", {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": json.dumps({"messages": [*history(k), {"role": "user", "content": q}]}), "mlflow.spanOutputs": json.dumps({"choices": [{"message": {"role": "assistant", "content": a}}]})}, root)
+    root = t.add(
+        "turn",
+        {
+            "mlflow.spanType": '"AGENT"',
+            "mlflow.spanInputs": json.dumps({"message": q}),
+            "mlflow.spanOutputs": json.dumps(a),
+            "mlflow.trace.session": "s1",
+        },
+        lasts=9,
+    )
+    t.add(
+        "retrieve",
+        {
+            "mlflow.spanType": '"RETRIEVER"',
+            "mlflow.spanInputs": json.dumps({"q": q}),
+            "mlflow.spanOutputs": json.dumps(
+                [{"page_content": x, "metadata": {"doc_uri": "u"}, "id": i} for i, x in docs]
+            ),
+        },
+        root,
+    )
+    t.add(
+        "ChatModel",
+        {
+            "mlflow.spanType": '"CHAT_MODEL"',
+            "mlflow.spanInputs": json.dumps({"messages": [*history(k), {"role": "user", "content": q}]}),
+            "mlflow.spanOutputs": json.dumps({"choices": [{"message": {"role": "assistant", "content": a}}]}),
+        },
+        root,
+    )
     return t
 
 
@@ -334,15 +517,77 @@ def traceloop_agent(k: int) -> Trace:
     t = Trace(k * 100.0, scope="opentelemetry.instrumentation.langchain")
     q, a, docs = TALK[k]
     ids = {"traceloop.association.properties.thread_id": "s1", "traceloop.association.properties.langgraph_step": 2}
-    root = t.add("invoke_agent LangGraph", {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "s1", **ids}, lasts=9)
-    flow = t.add("LangGraph.workflow", {"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps({"inputs": {"messages": [{"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {"content": q}}]}}), **ids}, root, lasts=8)
+    root = t.add(
+        "invoke_agent LangGraph",
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "s1", **ids},
+        lasts=9,
+    )
+    flow = t.add(
+        "LangGraph.workflow",
+        {
+            "traceloop.span.kind": "workflow",
+            "traceloop.entity.input": json.dumps(
+                {
+                    "inputs": {
+                        "messages": [
+                            {
+                                "lc": 1,
+                                "type": "constructor",
+                                "id": ["langchain", "schema", "messages", "HumanMessage"],
+                                "kwargs": {"content": q},
+                            }
+                        ]
+                    }
+                }
+            ),
+            **ids,
+        },
+        root,
+        lasts=8,
+    )
     first = [*tool_history(k), {"role": "user", "content": q}]
-    second = [*first, {"role": "assistant", "content": None, "tool_calls": [call(k)]}, {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)}]
+    second = [
+        *first,
+        {"role": "assistant", "content": None, "tool_calls": [call(k)]},
+        {"role": "tool", "tool_call_id": f"call{k}", "content": results(docs)},
+    ]
     chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **ids}
-    t.add("ChatOpenAI.chat", {**chat, "gen_ai.input.messages": json.dumps(parts(first)), "gen_ai.output.messages": json.dumps(parts(second[-2:-1]))}, flow)
-    message = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "ToolMessage"], "kwargs": {"content": results(docs), "type": "tool", "tool_call_id": f"call{k}"}}
-    t.add("execute_tool search_kb", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search_kb", "gen_ai.tool.call.result": json.dumps({"output": message}), "traceloop.span.kind": "tool", "traceloop.entity.name": "search_kb", **ids}, flow)
-    t.add("ChatOpenAI.chat", {**chat, "gen_ai.input.messages": json.dumps(parts(second)), "gen_ai.output.messages": json.dumps(parts([{"role": "assistant", "content": a}]))}, flow)
+    t.add(
+        "ChatOpenAI.chat",
+        {
+            **chat,
+            "gen_ai.input.messages": json.dumps(parts(first)),
+            "gen_ai.output.messages": json.dumps(parts(second[-2:-1])),
+        },
+        flow,
+    )
+    message = {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "schema", "messages", "ToolMessage"],
+        "kwargs": {"content": results(docs), "type": "tool", "tool_call_id": f"call{k}"},
+    }
+    t.add(
+        "execute_tool search_kb",
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "search_kb",
+            "gen_ai.tool.call.result": json.dumps({"output": message}),
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "search_kb",
+            **ids,
+        },
+        flow,
+    )
+    t.add(
+        "ChatOpenAI.chat",
+        {
+            **chat,
+            "gen_ai.input.messages": json.dumps(parts(second)),
+            "gen_ai.output.messages": json.dumps(parts([{"role": "assistant", "content": a}])),
+        },
+        flow,
+    )
     return t
 
 
@@ -350,9 +595,25 @@ def responses_items(k: int) -> Trace:
     """OpenAI Responses items as the input, with a flat function call and its output."""
     t = Trace(k * 100.0, scope="langfuse-sdk")
     q, a, docs = TALK[k]
-    items = [*history(k), {"role": "user", "content": [{"type": "input_text", "text": q}]}, {"type": "function_call", "call_id": f"call{k}", "name": "search_kb", "arguments": "{}"}, {"type": "function_call_output", "call_id": f"call{k}", "output": results(docs)}]
-    output = [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": a}]}]
-    t.add("generation", {"langfuse.observation.type": "generation", "session.id": "s1", "langfuse.observation.input": json.dumps(items), "langfuse.observation.output": json.dumps(output)})
+    items = [
+        *history(k),
+        {"role": "user", "content": [{"type": "input_text", "text": q}]},
+        {"type": "function_call", "call_id": f"call{k}", "name": "search_kb", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": f"call{k}", "output": results(docs)},
+    ]
+    output = [
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": a}]},
+    ]
+    t.add(
+        "generation",
+        {
+            "langfuse.observation.type": "generation",
+            "session.id": "s1",
+            "langfuse.observation.input": json.dumps(items),
+            "langfuse.observation.output": json.dumps(output),
+        },
+    )
     return t
 
 
@@ -361,8 +622,20 @@ def unknown_genai(k: int) -> Trace:
     t = Trace(k * 100.0, scope="com.example.llm")
     q, a, docs = TALK[k]
     root = t.add("handle", {"app.session_id": "s1"}, lasts=9)
-    t.add("kb.search", {"kb.query": q, "kb.documents": json.dumps([{"chunk_id": i, "chunk": x, "similarity": 0.3} for i, x in docs])}, root)
-    t.add("llm", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(parts([*history(k), {"role": "user", "content": q}])), "gen_ai.output.messages": json.dumps(parts([{"role": "assistant", "content": a}]))}, root)
+    t.add(
+        "kb.search",
+        {"kb.query": q, "kb.documents": json.dumps([{"chunk_id": i, "chunk": x, "similarity": 0.3} for i, x in docs])},
+        root,
+    )
+    t.add(
+        "llm",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(parts([*history(k), {"role": "user", "content": q}])),
+            "gen_ai.output.messages": json.dumps(parts([{"role": "assistant", "content": a}])),
+        },
+        root,
+    )
     return t
 
 

@@ -23,7 +23,10 @@ def texts(prompt: str, **options: object) -> list[tuple[str | None, str | None]]
 
 FORMS = {
     "bracketed ids": (f"Answer only from the passages below.\n\n[ref-12] {A}\n[ref-9] {B}", ["ref-12", "ref-9"]),
-    "bracketed ids with blank lines": (f"Use these sources:\n\n[ref-12] {A}\n\n[ref-9] {B}\n\nQuestion: when?", ["ref-12", "ref-9"]),
+    "bracketed ids with blank lines": (
+        f"Use these sources:\n\n[ref-12] {A}\n\n[ref-9] {B}\n\nQuestion: when?",
+        ["ref-12", "ref-9"],
+    ),
     "bracketed ids on their own line": (f"Sources:\n[ref-12]\n{A}\n\n[ref-9]\n{B}\n", ["ref-12", "ref-9"]),
     "bracketed numbers": (f"Context:\n[1] {A}\n[2] {B}\n\nQuestion: when?\nAnswer:", [None, None]),
     "bracketed with colon": (f"Context:\n[ref-12]: {A}\n[ref-9]: {B}\n\nQuestion: when?", ["ref-12", "ref-9"]),
@@ -35,14 +38,23 @@ FORMS = {
     "source with id": (f"Source ref-12: {A}\nSource ref-9: {B}\n", ["ref-12", "ref-9"]),
     "document with title": (f"Document [1](Title: Refunds) {A}\nDocument [2](Title: Cards) {B}", [None, None]),
     "passage with note": (f"[Passage 1 (id: ref-12)]: {A}\n[Passage 2 (id: ref-9)]: {B}\n", ["ref-12", "ref-9"]),
-    "xml": (f'<documents>\n<document id="ref-12">{A}</document>\n<document id="ref-9">\n{B}\n</document>\n</documents>', ["ref-12", "ref-9"]),
+    "xml": (
+        f'<documents>\n<document id="ref-12">{A}</document>\n<document id="ref-9">\n{B}\n</document>\n</documents>',
+        ["ref-12", "ref-9"],
+    ),
     "xml of a vendor's guide": (
         f'<documents><document index="1"><source>a.md</source><document_content>{A}</document_content></document>'
         f'<document index="2"><source>b.md</source><document_content>{B}</document_content></document></documents>',
         [None, None],
     ),
-    "xml passages": (f'<passage id="ref-12" score="0.9">{A}</passage>\n<passage id="ref-9">{B}</passage>', ["ref-12", "ref-9"]),
-    "context tag with ids": (f"<context>\n[ref-12] {A}\n[ref-9] {B}\n</context>\nAnswer the question.", ["ref-12", "ref-9"]),
+    "xml passages": (
+        f'<passage id="ref-12" score="0.9">{A}</passage>\n<passage id="ref-9">{B}</passage>',
+        ["ref-12", "ref-9"],
+    ),
+    "context tag with ids": (
+        f"<context>\n[ref-12] {A}\n[ref-9] {B}\n</context>\nAnswer the question.",
+        ["ref-12", "ref-9"],
+    ),
     "context tag with paragraphs": (f"<context>\n{A}\n\n{B}\n</context>\n\nwhen?", [None, None]),
     "source and content": (f"Source: a.md\nContent: {A}\n\nSource: b.md\nContent: {B}", [None, None]),
     "source as a mapping": (
@@ -54,7 +66,10 @@ FORMS = {
         f"{B}\n---------------------\nGiven the context information and not prior knowledge, answer the query.\nQuery: when?\nAnswer: ",
         [None, None],
     ),
-    "json": ("Documents: " + json.dumps([{"id": "ref-12", "text": A}, {"id": "ref-9", "text": B}]) + "\n\nQuestion: when?", ["ref-12", "ref-9"]),
+    "json": (
+        "Documents: " + json.dumps([{"id": "ref-12", "text": A}, {"id": "ref-9", "text": B}]) + "\n\nQuestion: when?",
+        ["ref-12", "ref-9"],
+    ),
     "paragraphs": (f"Context:\n{A}\n\n{B}\n\nQuestion: when?\nAnswer:", [None, None]),
     "ruled paragraphs": (f"Context:\n{A}\n---\n{B}\n\nQuestion: when?", [None, None]),
     "dspy": (f"[[ ## context ## ]]\n[1] «{A}»\n[2] «{B}»\n\n[[ ## question ## ]]\nwhen?", [None, None]),
@@ -67,7 +82,9 @@ def test_common_forms(form: str) -> None:
     assert texts(prompt) == list(zip(ids, [A, B], strict=True))
 
 
-@pytest.mark.parametrize("form", ["bracketed ids", "bracketed ids with blank lines", "document n on its own line", "xml", "json", "numbered"])
+@pytest.mark.parametrize(
+    "form", ["bracketed ids", "bracketed ids with blank lines", "document n on its own line", "xml", "json", "numbered"]
+)
 def test_passages_of_several_paragraphs_stay_whole(form: str) -> None:
     prompt, _ = FORMS[form]
     if form == "json":
