@@ -75,6 +75,9 @@ class AuditSection(_Section):
         default_factory=dict, description="what CRITICAL, MAJOR and MINOR mean in your domain"
     )
     prompts_dir: str = Field("", description="folder with your own versions of the prompts")
+    options: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description='of one audit, e.g. {longform_drift = {risk_level = "high"}}'
+    )
 
     @field_validator("severity_rules")
     @classmethod

@@ -47,6 +47,7 @@ def unit_fingerprint(audit: Audit, session: Session, judge: Judge, settings: Aud
             told.taxonomy,
             dict(told.severity_rules),
             told.retrieval_tools,
+            told.options.get(audit.name, {}),
         ],
     }
     return hashlib.sha256(_canonical(decisive)).hexdigest()

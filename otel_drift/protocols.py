@@ -105,6 +105,8 @@ class AuditSettings:
     severity_rules: Mapping[str, str] = field(default_factory=dict)
     retrieval_tools: tuple[str, ...] = ()
     prompts_dir: str | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What one audit alone is told, by its name: ``{"longform_drift": {"risk_level": "high"}}``."""
     count_tokens: Any = None
     """``Callable[[str], int]``, the judge's; None = four characters a token."""
     embedded_judge: bool = False

@@ -41,6 +41,7 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
             severity_rules=settings.audit.severity_rules,
             retrieval_tools=tuple(settings.sessions.retrieval_tools),
             prompts_dir=settings.audit.prompts_dir or None,
+            options=settings.audit.options,
             count_tokens=judge.count_tokens,
             embedded_judge=judge.embedded,
         ),
