@@ -269,9 +269,7 @@ def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
     last_call = unit.call.span.start if unit.call is not None else unit.end
     for node in unit.nodes:
         step = node.step
-        if step.kind != "chain" or step.span.start > last_call:
-            continue
-        if any(n.call for n in unit.nodes[node.first - unit.nodes[0].first + 1 : node.last - unit.nodes[0].first]):
+        if step.kind != "chain" or node.calls or step.span.start > last_call:
             continue
         output = step.output
         if not isinstance(output, list) and not (isinstance(output, dict) and len(output) <= 3):

@@ -12,9 +12,12 @@ from otel_drift.normalise.values import fold
 
 
 class Node:
-    """A step in its trace's tree; `first` and `last` delimit its subtree in the trace's pre-order."""
+    """A step in its trace's tree.
 
-    __slots__ = ("call", "children", "depth", "first", "last", "parent", "step")
+    `first` and `last` delimit its subtree in the trace's pre-order, `calls` counts the model calls in it.
+    """
+
+    __slots__ = ("call", "calls", "children", "depth", "first", "last", "parent", "step")
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -23,6 +26,7 @@ class Node:
         self.depth = 0
         self.first = self.last = 0
         self.call = False
+        self.calls = 0
 
 
 def order(span: Span) -> tuple[Any, ...]:
@@ -39,8 +43,9 @@ def plant(steps: Sequence[Step]) -> list[Node]:
         parent = nodes.get(node.step.span.parent_id or "")
         if parent is not None and parent is not node:
             node.parent = parent
+    sound: set[int] = set()
     for node in nodes.values():
-        _break_cycle(node)
+        _break_cycle(node, sound)
     for node in nodes.values():
         if node.parent is not None:
             node.parent.children.append(node)
@@ -89,18 +94,17 @@ def _with_lost_parents(roots: list[Node]) -> list[Node]:
     return kept
 
 
-def _break_cycle(node: Node) -> None:
-    seen = {id(node)}
-    current = node
-    while current.parent is not None:
-        if id(current.parent) in seen:
-            current.parent = None
-            return
-        current = current.parent
+def _break_cycle(node: Node, sound: set[int]) -> None:
+    trail: list[Node] = []
+    seen: set[int] = set()
+    current: Node | None = node
+    while current is not None and id(current) not in sound:
         seen.add(id(current))
-        if len(seen) > 10_000:
+        trail.append(current)
+        if current.parent is not None and id(current.parent) in seen:
             current.parent = None
-            return
+        current = current.parent
+    sound.update(seen)
 
 
 def _mark_calls(ordered: Sequence[Node]) -> None:
@@ -123,6 +127,11 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
                 for n in inner:
                     n.call = True
         index = node.last
+    before = [0]
+    for node in ordered:
+        before.append(before[-1] + node.call)
+    for node in ordered:
+        node.calls = before[node.last] - before[node.first]
 
 
 def _richness(step: Step) -> int:
@@ -155,19 +164,21 @@ def _split(ordered: Sequence[Node], node: Node, level: int) -> list[list[Node]]:
 
 
 def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -> bool:
-    if node.call or not node.children:
-        return False
-    if len(calls) >= 2 and _is_one_run(node, calls):
-        return False
-    if len(calls) >= 2 and _history_grows(calls):
-        return True
-    if has_content(node.step):
-        return False
-    if _turn_wrappers(node) >= 2:
-        return True
-    if len(calls) < 2 or len(node.children) < 2:
-        return len(node.children) == 1 and _several_turns(node.children[0], subtree[1:], calls)
-    return _unrelated(calls, subtree)
+    """Whether a wrapper holds more than one turn: by the history its calls resend, else by what its parts say."""
+    grows = len(calls) >= 2 and _history_grows(calls)
+    while True:
+        if node.call or not node.children:
+            return False
+        if len(calls) >= 2 and _is_one_run(node, calls):
+            return False
+        if grows:
+            return True
+        if has_content(node.step):
+            return False
+        if len(node.children) > 1:
+            break
+        node = node.children[0]
+    return _turn_wrappers(node) >= 2 or (len(calls) >= 2 and _unrelated(calls, subtree))
 
 
 def has_content(step: Step) -> bool:
