@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,14 +61,21 @@ class StatedClaim:
         }
 
 
-def claims_of(turn: Turn, offset: int) -> Iterator[StatedClaim]:
-    """Read the claims off a turn's answer; ids count on from `offset`. What the rules cannot tell is left out."""
+def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator[StatedClaim]:
+    """Read the claims off a turn's answer; what the rules cannot tell is left out.
+
+    Args:
+        turn: the turn; its answer is captured.
+        offset: how many claims came before; the ids count on from it.
+        spoken: stems that earlier claims hold.
+    """
     texts = tuple(p.text or "" for p in turn.passages) if turn.retrieval == "captured" else ()
     evidence = read_evidence(texts)
     found = [s for s in statements(turn.answer or "") if len(s.text) <= 20_000]
     number = offset
+    known = evidence.stems.union(spoken)
     for index, sentence in enumerate(found):
-        if not is_claim(sentence.text) or not is_english(sentence.text):
+        if not is_claim(sentence.text, known) or not is_english(sentence.text):
             continue
         judged = ground(sentence.text, evidence, turn.user)
         reading = read(sentence.text)

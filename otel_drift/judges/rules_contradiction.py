@@ -197,13 +197,17 @@ def _alike(a: Figure, b: Figure, earlier: Said, later: Said) -> tuple[float, boo
         default=0.0,
     )
     if sources <= said and not _stands_in(b, later.passages):
-        said = max(said, _against_sources(a, b, earlier), _short(_context(a), _context(b)))
+        said = max(
+            said,
+            _against_sources(a, b, earlier),
+            0.0 if picks_differ(a.context, b.context) else _short(_context(a), _context(b)),
+        )
     return max(said, sources), sources > said
 
 
 def _short(a: frozenset[str], b: frozenset[str]) -> float:
-    """Two short clauses with the very same two words ("minimum term"): enough for a figure that no passage holds."""
-    return 0.75 if a == b and len(a) == 2 and sum(map(rarity, a)) >= 0.9 else 0.0
+    """A later clause of two words ("minimum term") that the earlier has too: enough for a figure no passage holds."""
+    return 0.75 if b <= a and len(b) == 2 and len(a) <= 4 and sum(map(rarity, b)) >= 0.9 else 0.0
 
 
 def _against_sources(a: Figure, b: Figure, earlier: Said) -> float:

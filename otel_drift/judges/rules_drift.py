@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from otel_drift.judges.rules_claims import StatedClaim, claims_of
@@ -38,7 +38,7 @@ def audit_session(session: Session) -> dict[str, Any]:
             continue
         foreign, sentences = _unreadable(turn)
         unreadable, total = unreadable + foreign, total + sentences
-        own = list(claims_of(turn, len(claims)))
+        own = list(claims_of(turn, len(claims), memory.stems))
         known = None
         for claim in own:
             related = memory.related(claim)
@@ -68,6 +68,10 @@ class _Memory:
     def __init__(self) -> None:
         self._claims: list[StatedClaim] = []
         self._by_stem: dict[str, list[int]] = defaultdict(list)
+
+    @property
+    def stems(self) -> Collection[str]:
+        return self._by_stem.keys()
 
     def keep(self, claims: list[StatedClaim]) -> None:
         for claim in claims:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
-from otel_drift.text import content_words, dates, names, quantities, words
+from otel_drift.text import content_words, dates, names, quantities, stem, words
 
 
 def _any(*patterns: str, prefix: str = "") -> re.Pattern[str]:
@@ -76,11 +77,12 @@ _META = _any(
 )
 
 
-def is_claim(sentence: str) -> bool:
+def is_claim(sentence: str, known: Container[str] = frozenset()) -> bool:
     """Whether `sentence` states something that evidence could bear out.
 
     No claims: questions, thanks, offers, refusals, first-person chat, lead-ins ending in a colon, and sentences without
-    a number or a name that have fewer than four content words.
+    a number or a name that have fewer than four content words (three, where two of them are `known`: stems of what
+    the passages and the earlier answers talk about).
     """
     text = sentence.strip().strip("*_ ")
     if text.rstrip("\"'\u201d\u2019)*_ ").endswith(("?", "\uff1f", "\u061f", ":")):
@@ -90,7 +92,9 @@ def is_claim(sentence: str) -> bool:
     content = [w for w in content_words(text) if not w[0].isdigit()]
     if len(words(text)) < 3 or not content:
         return False
-    return len(content) >= 4 or (len(content) >= 2 and bool(names(text) or quantities(text) or dates(text)))
+    if len(content) >= 4 or (len(content) == 3 and sum(stem(w) in known for w in content) >= 2):
+        return True
+    return len(content) >= 2 and bool(names(text) or quantities(text) or dates(text))
 
 
 def is_refusal(sentence: str) -> bool:

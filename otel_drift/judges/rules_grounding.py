@@ -122,7 +122,7 @@ def ground(text: str, evidence: Evidence, question: str | None = None) -> Ground
     """As `grounding`, with passages that were read before."""
     model = grounding_model()
     found = [s.text for s in statements(text)] or [text]
-    claims = [s for s in found if is_claim(s)]
+    claims = [s for s in found if is_claim(s, evidence.stems)]
     kept = [s for s in found if not is_refusal(s)]
     known = frozenset(stem(w) for w in words(question)) if question else frozenset()
     compared = [_compare(s, evidence, known) for s in kept if content_words(s)]

@@ -94,10 +94,20 @@ def _partly_borne_out(claim: StatedClaim) -> bool:
     return any(ground(piece, evidence).probability < 0.5 for piece in pieces)
 
 
-def _is_arithmetic(claim: StatedClaim, missing_numbers: tuple[str, ...], known: Evidence) -> bool:
-    """Whether every missing figure can be reckoned from known figures near at hand, units matching.
+_RECKONS = re.compile(
+    r"\b(?:total|altogether|in all|together|comes? to|adds?|sum|makes?|equals?|so|that is|which is|i\.e|"
+    r"you (?:would |will )?(?:pay|get|save|owe|need)|"
+    r"for (?:\w+ ){1,2}(?:adults|people|persons|nights|days|months|years|children|weeks|users))\b|[=×]",
+    re.IGNORECASE,
+)
+"""How a sentence says that it reckons."""
 
-    Near at hand: in the sentence, the answer or the question; anything could be made of all figures of a session.
+
+def _is_arithmetic(claim: StatedClaim, missing_numbers: tuple[str, ...], known: Evidence) -> bool:
+    """Whether every missing figure can be reckoned from known figures, units matching.
+
+    Figures near at hand (in the sentence, the answer or the question) do by themselves; figures of the whole session
+    only where the sentence says that it reckons, because anything could be made of so many.
     """
     missing = [q for q in quantities(claim.reading.text) if q.text in missing_numbers]
     if not missing or len({q.text for q in missing}) < len(set(missing_numbers)):
@@ -109,11 +119,53 @@ def _is_arithmetic(claim: StatedClaim, missing_numbers: tuple[str, ...], known: 
         for q in quantities(text)
         if number_values(q.text) & source_numbers
     ]
-    results = list(_reckoned(near, claim.reading.text))
-    return all(
-        any(unit == q.unit and abs(value - q.value) <= 0.005 * max(1.0, abs(q.value)) for value, unit in results)
-        for q in missing
-    )
+    results = [(q.value, q.unit) for q in near] + list(_reckoned(near, claim.reading.text))
+    if _RECKONS.search(claim.reading.text):
+        results += _multiplied(claim, near, {q.unit for q in missing}, known)
+    explained: list[tuple[float, str]] = []
+    for figure in missing:  # a figure may be reckoned from the one before it: "360 EUR, less 10%, so 324 EUR"
+        chained = [
+            (v * (1 + sign * q.value / 100), u) for v, u in explained for q in near if q.unit == "%" for sign in (1, -1)
+        ]
+        chained += [
+            (v + sign * w, u) for v, u in explained for w, t in (*results, *explained) if t == u for sign in (1, -1)
+        ]
+        if not any(unit == figure.unit and _close(value, figure.value) for value, unit in (*results, *chained)):
+            return False
+        explained.append((figure.value, figure.unit))
+    return True
+
+
+def _chained(
+    explained: list[tuple[float, str]], results: list[tuple[float, str]], near: list[Quantity]
+) -> Iterator[tuple[float, str]]:
+    for value, unit in explained:
+        for quantity in near:
+            if quantity.unit == "%":
+                yield value * (1 + quantity.value / 100), unit
+                yield value * (1 - quantity.value / 100), unit
+        for other, its_unit in (*results, *explained):
+            if its_unit == unit:
+                yield value + other, unit
+                yield value - other, unit
+
+
+def _close(a: float, b: float) -> bool:
+    return abs(a - b) <= 0.005 * max(1.0, abs(b))
+
+
+def _multiplied(
+    claim: StatedClaim, near: list[Quantity], units: set[str], known: Evidence
+) -> Iterator[tuple[float, str]]:
+    """Known figures of the wanted units times one or two counts near at hand."""
+    counts = sorted({q.value for q in near if q.unit not in units and 1 < q.value <= 400})[:8]
+    counts += [v for v in number_values(claim.turn.user or "") if 1 < v <= 400 and v not in counts][:4]
+    measures = known.measures | read_evidence(claim.said.passages).measures
+    for value, unit in measures:
+        if unit in units:
+            for n, count in enumerate(counts):
+                yield value * count, unit
+                yield from ((value * count * other, unit) for other in counts[n:])
 
 
 _PERIODS = (

@@ -48,7 +48,7 @@ def lost_qualifier(
         return None
     kept = {q.kind for q in (*qualifiers(later.text), *qualifiers(around))}
     for qualifier in qualifiers(earlier.text):
-        if not _is_kept(qualifier.kind, kept) and not _already_asked(earlier, qualifier, asked):
+        if not _is_kept(qualifier.kind, kept) and not _already_told(earlier, qualifier, asked, around):
             for i in _qualified_clauses(earlier, qualifier):
                 found = _restated(earlier, i, later, qualifier)
                 if found is not None:
@@ -88,6 +88,8 @@ def _restated(earlier: Reading, i: int, later: Reading, qualifier: Qualifier) ->
     mine = [f for f in earlier.figures if f.clause == i]
     best: tuple[float, int, bool] | None = None
     for j in range(len(later.clauses)):
+        if later.clauses[j].startswith(("**", "__")):
+            continue  # a lead-in names the statement and does not make it
         theirs = [f for f in later.figures if f.clause == j]
         agreeing = _agree(mine, theirs)
         if (mine and theirs and not agreeing) or names_differ(earlier, i, later, j):
@@ -95,9 +97,11 @@ def _restated(earlier: Reading, i: int, later: Reading, qualifier: Qualifier) ->
         alike, shared = similarity(context, later.contexts[j])
         if agreeing or earlier.labels & later.labels:
             enough = shared >= 2 and alike >= 0.5
+        elif qualifier.kind == "condition":
+            enough = (shared >= 4 and alike >= 0.8) or (shared >= 3 and alike >= 0.95)
         else:
-            enough = shared >= 4 and alike >= (0.8 if qualifier.kind == "condition" else 0.7)
-            enough = enough or (shared >= 3 and alike >= 0.9 and qualifier.kind != "condition")
+            contained = later.contexts[j] <= context
+            enough = (shared >= 4 and alike >= 0.7) or (shared >= 3 and alike >= (0.7 if contained else 0.9))
         if enough and (best is None or alike > best[0]):
             best = (alike, j, agreeing)
     if best is None or (qualifier.kind == "approximation" and not best[2]):
@@ -113,10 +117,11 @@ def _agree(a: list[Figure], b: list[Figure]) -> bool:
     return any((f.quantity.value, f.quantity.unit) in quantities_a for f in b if f.quantity)
 
 
-def _already_asked(earlier: Reading, qualifier: Qualifier, asked: str) -> bool:
-    if not asked or qualifier.kind not in ("condition", "time_scope"):
+def _already_told(earlier: Reading, qualifier: Qualifier, asked: str, around: str) -> bool:
+    """Whether the question states the condition or time, or a sentence beside the restatement states the condition."""
+    if qualifier.kind not in ("condition", "time_scope"):
         return False
     tail = earlier.text[earlier.text.casefold().find(qualifier.text.casefold()) + len(qualifier.text) :][:80]
     wanted = set(content_stems(qualifier.text)) | set(content_stems(tail)[:4])
-    known = set(content_stems(asked))
-    return len(wanted & known) >= max(2, len(wanted) // 2)
+    told = [asked, around] if qualifier.kind == "condition" else [asked]
+    return any(len(wanted & set(content_stems(text))) >= max(2, len(wanted) // 2) for text in told)

@@ -85,8 +85,8 @@ _SOFT: dict[QualifierClass, tuple[str, ...]] = {
         rf"still|yet|release|version|edition|{_MONTHS.replace('|May|', '|')}|Q[1-4]",
     ),
     "condition": (
-        r"if|when|whenever|once|where|after|before|should|in case|in the event|depend\w*|require\w*|need\w*|must|with",
-        r"without|only|for those|who|whose|otherwise|except\w*|condition\w*",
+        r"if|when|whenever|once|in case|in the event|depend\w*|require\w*|with|without|only|for those|otherwise",
+        r"except\w*|condition\w*|(?:^|(?<=, ))should",
     ),
     "approximation": (
         r"about|approx\w*|around|rough\w*|near\w*|almost|circa|some|or so|up to|at least|at most|more than|less than",

@@ -193,7 +193,11 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity | None:
     spelled = not match["digits"][0].isdigit()
     before = text[max(0, start - 48) : start]
     label = "" if spelled else _label(text, start, end)
-    unit, unit_end = ("", end) if label else _unit(text, end)
+    unit, unit_end = _unit(text, end)
+    if label and (unit in MEASURES or "/" in unit) and label != "/":
+        label = ""  # "a double room 120 EUR"
+    elif label:
+        unit, unit_end = "", end
     if label == "age" and not unit:  # "from age 55" counts years; "Zone 2" is a name
         label, unit = "", "age"
     if match["money"]:

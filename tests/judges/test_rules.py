@@ -344,6 +344,16 @@ def test_a_restatement_a_told_fact_and_plain_arithmetic_are_nothing_new() -> Non
     assert events(audited) == []
 
 
+def test_chained_arithmetic_over_figures_of_earlier_turns_is_nothing_new() -> None:
+    audited = talk(
+        ("Rates?", "A double room costs 120 EUR per night.", "A double room costs 120 EUR per night."),
+        ("Three nights?", "Stays of three nights or more get 10% off the room rate.",
+         "Three nights in a double room come to 360 EUR, less 10%, so you pay 324 EUR."),
+        ("Four nights?", "Check-in is from 15:00.", "Four nights in a double room come to 999 EUR, so take the train."),
+    )  # fmt: skip
+    assert events(audited) == [("t3", "UNSUPPORTED_NEW_CLAIM")]
+
+
 def test_an_invented_fact_is_new() -> None:
     audited = talk(
         ("Cost?", "The Plus plan costs 7.90 EUR a month.", "The Plus plan costs 7.90 EUR a month."),
