@@ -1,6 +1,7 @@
 """How good and how fast the embedded judge is, on the dev halves and the labelled conversations.
 
-Times are CPU time of this process. Grounding figures are of models that never saw the set they are measured on; the shipped weights are fitted on all sets.
+Times are CPU time of this process. Grounding figures are of models that never saw the set they are measured on; the
+shipped weights are fitted on all sets.
 """
 
 from __future__ import annotations
