@@ -130,6 +130,8 @@ def _other_scope(a: Figure, b: Figure, earlier: Said, later: Said) -> bool:
     if any(d.year and d.text not in earlier.reading.text and d is not b.date for d in dates(second)):
         return True
     others_a, others_b = _other_figures(a, earlier.reading), _other_figures(b, later.reading)
+    if a.quantity and b.quantity and a.quantity.per != b.quantity.per and (others_a or others_b):
+        return True  # "120 EUR per night", "four nights come to 480 EUR"
     if others_a and others_b:
         return not others_a & others_b
     return bool(others_a or others_b) and _stands_in(b, later.passages)
