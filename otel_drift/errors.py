@@ -8,6 +8,7 @@ OtelDriftError
 ├── LedgerError          the ledger cannot be used, exit 3
 ├── BudgetError          a limit of the run is reached: stop asking, keep what is done
 ├── UnitError            one unit cannot be audited to an end: it becomes inconclusive with `reason`
+│   └── NotApplicableError    a step showed that the audit's question does not arise: not applicable with `reason`
 └── JudgeError           the unit becomes inconclusive
     ├── RetryableJudgeError   rate limit, overload, transport, time-out: back off (honours `retry_after`)
     └── PermanentJudgeError   wrong key, unknown model, bad request, refused by a filter: no retry
@@ -61,6 +62,10 @@ class UnitError(OtelDriftError):
     def __init__(self, message: str, *, reason: str) -> None:
         self.reason = reason
         super().__init__(message)
+
+
+class NotApplicableError(UnitError):
+    """The audit's question does not arise, which only a judge could tell: `reason` as in ``conflicting_sources``."""
 
 
 class JudgeError(OtelDriftError):

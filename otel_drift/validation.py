@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from otel_drift import prompting
 from otel_drift.answer_json import UnreadableAnswerError, read_object
 from otel_drift.budget import Budget, Call
-from otel_drift.errors import BudgetError, ConfigError, JudgeError, UnitError
+from otel_drift.errors import BudgetError, ConfigError, JudgeError, NotApplicableError, UnitError
 from otel_drift.fingerprints import cache_key, content_sha256, strict_schema, unit_fingerprint, unit_id
 from otel_drift.model import (
     Attempt,
@@ -78,6 +78,8 @@ def audit_session(
             report=report,
             findings=findings,
         )
+    except NotApplicableError as error:
+        return run.unit("not_applicable", error.reason)
     except (UnitError, JudgeError) as error:
         return run.unit("inconclusive", error.reason)
     except BudgetError:
