@@ -23,6 +23,9 @@ UNGROUNDABLE = frozenset({"not_captured", "ids_only", "partial"})
 LEAST_COVER = 0.15
 """Below this share of its words in the closest sentence, an unsure claim has no evidence to show and is left out."""
 
+LONGEST_CLAIM = 2_000
+"""Characters of a sentence that is judged at most: beyond that it is a dump."""
+
 
 @dataclass(frozen=True, slots=True)
 class StatedClaim:
@@ -52,7 +55,7 @@ class StatedClaim:
         return {
             "id": self.id,
             "turn": self.turn.ref,
-            "claim_text": self.reading.text[:4000],
+            "claim_text": self.reading.text,
             "quote": self.reading.text,
             "grounding_status": self.status,
             "evidence": [{"passage": ref, "quote": quote} for ref, quote in self.evidence],
@@ -71,7 +74,7 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
     """
     texts = tuple(p.text or "" for p in turn.passages) if turn.retrieval == "captured" else ()
     evidence = read_evidence(texts)
-    found = [s for s in statements(turn.answer or "") if len(s.text) <= 20_000]
+    found = [s for s in statements(turn.answer or "") if len(s.text) <= LONGEST_CLAIM]
     number = offset
     known = evidence.stems.union(spoken)
     for index, sentence in enumerate(found):

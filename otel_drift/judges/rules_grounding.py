@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +29,12 @@ from otel_drift.text import (
 from otel_drift.text.quantities import MEASURES, bare_numbers
 
 GroundingVerdict = Literal["supported", "unsupported", "unsure", "no_claim"]
+
+
+LONGEST_PIECE = 600
+"""Characters of evidence that are quoted at most, about; sentences are shorter."""
+_PIECE = re.compile(rf"\S.{{0,{LONGEST_PIECE}}}(?!\S)|\S{{1,{LONGEST_PIECE}}}", re.DOTALL)
+_LONGEST_COMPARED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +200,10 @@ def read_evidence(passages: Sequence[str]) -> Evidence:
 def _read_passage(text: str) -> EvidencePassage:
     found = []
     for sentence in statements(text):
-        every, content = stems(sentence.text)
-        if content:
-            found.append(EvidenceSentence(sentence.text, tuple(every), frozenset(content)))
+        for piece in _pieces(sentence.text):
+            every, content = stems(piece)
+            if content:
+                found.append(EvidenceSentence(piece, tuple(every), frozenset(content)))
     every, content = stems(text)
     return EvidencePassage(
         sentences=tuple(found),
@@ -207,6 +215,13 @@ def _read_passage(text: str) -> EvidencePassage:
         measures=frozenset((q.value, q.unit) for q in quantities(text)),
         english=is_english(text),
     )
+
+
+def _pieces(sentence: str) -> list[str]:
+    """The sentence, or, where it runs on for ever (a table in one line, a dump), pieces of it that can be quoted."""
+    if len(sentence) <= 2 * LONGEST_PIECE:
+        return [sentence]
+    return [m.group().strip() for m in _PIECE.finditer(sentence) if m.group().strip()]
 
 
 def _compare(sentence: str, evidence: Evidence, known: frozenset[str]) -> _Comparison:
@@ -321,6 +336,7 @@ def _four_grams(text: str) -> list[str]:
 
 
 def _common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
+    a, b = a[:_LONGEST_COMPARED], b[:_LONGEST_COMPARED]
     row = [0] * (len(b) + 1)
     for word in a:
         diagonal = 0

@@ -40,6 +40,10 @@ SELECTORS = frozenset(
 """Words that pick one thing out of several: figures are only compared where both sides pick alike."""
 
 
+MOST_FIGURES = 24
+"""A sentence with more figures is a table, where no figure can be told from its neighbours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A quantity or date with the words around it that say what it is a figure of."""
@@ -119,7 +123,7 @@ def read(sentence: str) -> Reading:
         clauses=pieces,
         contexts=tuple(contexts),
         content=frozenset(stem(w) for w in content_words(sentence) if not w[0].isdigit()),
-        figures=tuple(figures),
+        figures=tuple(figures) if len(figures) <= MOST_FIGURES else (),
         labels=frozenset(labels),
         names=tuple(
             frozenset(stem(n) for n in names(p) if n.casefold() not in MONTHS and not is_unit(n)) for p in pieces

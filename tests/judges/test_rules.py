@@ -412,6 +412,16 @@ def test_whatever_the_text_the_answer_passes_the_checks(turns: list[tuple[str, s
         ask(talk(*turns))
 
 
+def test_a_sentence_without_end_is_no_claim_and_its_evidence_stays_quotable() -> None:
+    endless = "the employer matches contributions up to 5% of pensionable pay and " * 2_000
+    answer = ask(
+        talk(("What?", endless, "The employer matches contributions up to 5% of pensionable pay.\n\n" + endless))
+    )
+    (claim,) = answer["claims"]
+    assert claim["grounding_status"] == "GROUNDED"
+    assert len(claim["evidence"][0]["quote"]) < 1_000
+
+
 def test_a_long_session_takes_time_in_proportion() -> None:
     turns = [
         turn(
