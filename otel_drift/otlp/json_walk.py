@@ -13,7 +13,7 @@ from typing import Any
 from otel_drift.errors import RecordError
 from otel_drift.model import Record
 from otel_drift.otlp.envelope import Envelope
-from otel_drift.otlp.json_values import NOTHING, JsonValues, MalformedError
+from otel_drift.otlp.json_values import LINE, NOTHING, JsonValues, MalformedError
 from otel_drift.otlp.mlflow import is_mlflow_trace, trace_from_mlflow
 from otel_drift.otlp.records import (
     ENTRY_KEYS,
@@ -152,7 +152,7 @@ class JsonWalk:
             yield from self._whole(document, where)
             window.pos += len(piece)
             return
-        self._no_line_before = window.offset + max(1, end - window.pos)
+        self._no_line_before = window.offset + (end - window.pos or LINE)
         if len(piece) > 1 and self._line_follows(end):
             # A broken line must not take its neighbours along: walk it on its own.
             inner = JsonWalk(ByteWindow.over(piece, offset=window.offset, line=window.line), self._decoding)

@@ -139,7 +139,8 @@ def _attributes(items: Iterable[KeyValue], decoding: Decoding, parent: str = "",
     attributes: dict[str, Any] = {}
     for item in _bounded(items, decoding):
         key = item.key
-        attributes[text_of(key, decoding)] = _value(item.value, decoding, inner_path(parent, key), depth + 1)
+        path = inner_path(parent, key) if parent else key
+        attributes[text_of(key, decoding)] = _value(item.value, decoding, path, depth + 1)
     return attributes
 
 
@@ -154,6 +155,10 @@ def _value(value: AnyValue, decoding: Decoding, key: str, depth: int) -> Any:
     shape = value.WhichOneof("value")
     if shape == "string_value":
         return text_of(value.string_value, decoding, key)
+    if shape == "int_value":
+        return value.int_value
+    if shape == "bool_value":
+        return value.bool_value
     if shape is None:
         return None
     if shape == "array_value":

@@ -88,9 +88,7 @@ def span_from_json(item: Any, resource: Mapping[str, Any], scope: str, decoding:
         message,
         _events(events, decoding) if events else (),
     )
-    return (
-        span if 0 < start <= end and not decoding.truncated and span.parent_id != span_id else put_right(span, decoding)
-    )
+    return put_right(span, decoding)
 
 
 def put_right(span: Span, decoding: Decoding) -> Span:
@@ -99,6 +97,8 @@ def put_right(span: Span, decoding: Decoding) -> Span:
     A span without an end has not ended and gets its start; one without a start gets its end.
     """
     start, end = span.start, span.end
+    if 0 < start <= end and span.parent_id != span.span_id and not decoding.truncated:
+        return span
     if not start:
         start = end
         decoding.report("span without a start time; its end was taken" if end else "span without start and end time")

@@ -129,7 +129,7 @@ def text_of(value: Any, decoding: Decoding, key: str = "") -> str:
             text = text[: decoding.limits.max_text]
             decoding.report(f"text of {shortened(key)} cut at {decoding.limits.max_text} characters")
             decoding.truncated.append(_UNPRINTABLE.sub("\ufffd", key[:_PATH]))
-        if _UNPRINTABLE.search(text):
+        if "\x00" in text or not (text.isascii() or _UNPRINTABLE.search(text) is None):
             text = _UNPRINTABLE.sub("\ufffd", text)
     return text
 
@@ -139,7 +139,7 @@ def attributes_of(items: Any, decoding: Decoding) -> dict[str, Any]:
     if not decoding.careful:
         try:
             return _attributes_fast(items, decoding)
-        except (TypeError, KeyError, AttributeError):
+        except (TypeError, KeyError, AttributeError, ValueError):
             pass  # not the shape nearly all of them have
     return _attributes_tolerant(items, decoding, "", 0)
 
@@ -225,7 +225,10 @@ def any_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -> 
         if shape == "text":
             return text_of(content, decoding, key)
         if shape == "int":
-            return _integer(content)
+            number = _integer(content)
+            if number is None:
+                decoding.report(f"value of {shortened(key)} is no integer; left out")
+            return number
         if shape == "double":
             return _double(content)
         if shape == "bool":
