@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from otel_drift.model import Span
@@ -39,10 +40,11 @@ class Application(Reader):
     """Spans of no known convention."""
 
     name = "app"
+    last_resort = True
 
     def kind(self, step: Step) -> Kind:
         """A span whose name speaks of searching and that records hits is a retrieval."""
-        if _SEARCH.search(step.span.name) and (self._hits(step) is not None or self._query(step) is not None):
+        if _names_search(step.span.name) and (self._hits(step) is not None or self._query(step) is not None):
             return "reranker" if "rerank" in step.span.name.lower() else "retriever"
         return "other"
 
@@ -86,4 +88,9 @@ class Application(Reader):
 
 def is_search(span: Span) -> bool:
     """Whether an application's span looks like a search that it recorded by hand."""
-    return bool(_SEARCH.search(span.name))
+    return _names_search(span.name)
+
+
+@lru_cache(maxsize=4096)
+def _names_search(name: str) -> bool:
+    return bool(_SEARCH.search(name))

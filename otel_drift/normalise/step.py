@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from otel_drift.model import Attributes, Span
+from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.values import load, structured
 
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
@@ -75,6 +75,9 @@ class Reader:
     name = ""
     raw = False
     """Whether the convention keeps the provider's raw request: the last choice where a call was read twice."""
+
+    last_resort = False
+    """Whether the reader is asked only where no other knows the span's role."""
 
     def kind(self, step: Step) -> Kind:
         """The role of the span."""
@@ -154,6 +157,8 @@ class Step:
         self._parsed: dict[str, Any] = {}
         self.kind: Kind = "other"
         for reader in readers:
+            if reader.last_resort and self.kind != "other":
+                break
             kind = reader.kind(self)
             if kind != "other" and (self.kind == "other" or _SPECIFIC[kind] > _SPECIFIC[self.kind]):
                 self.kind = kind
@@ -189,19 +194,19 @@ class Step:
         """Whether the span ended in an error."""
         return self.span.status == "error" or "error.type" in self.span.attributes
 
-    @cached_property
+    @lazy
     def input_messages(self) -> tuple[ChatMessage, ...] | None:
         """Messages given."""
         found: tuple[ChatMessage, ...] | None = self._first("input_messages")
         return found
 
-    @cached_property
+    @lazy
     def output_messages(self) -> tuple[ChatMessage, ...] | None:
         """Messages answered."""
         found: tuple[ChatMessage, ...] | None = self._first("output_messages")
         return found
 
-    @cached_property
+    @lazy
     def documents(self) -> tuple[Document, ...] | None:
         """Documents returned: the reading that has texts is preferred."""
         best: tuple[Document, ...] | None = None
@@ -215,7 +220,7 @@ class Step:
                 best = found
         return best
 
-    @cached_property
+    @lazy
     def candidates(self) -> tuple[Document, ...] | None:
         """Documents a reranker was given."""
         found: tuple[Document, ...] | None = self._first("candidates")
@@ -226,13 +231,13 @@ class Step:
         """Whether its documents were cut or are only the first few."""
         return self.truncated or any(reader.incomplete(self) for reader in self.readers)
 
-    @cached_property
+    @lazy
     def query(self) -> str | None:
         """What was searched for."""
         found = self._first("query")
         return found if isinstance(found, str) and found.strip() else None
 
-    @cached_property
+    @lazy
     def tool(self) -> Tool | None:
         """The tool run."""
         best: Tool | None = None
@@ -251,17 +256,17 @@ class Step:
                 )
         return best
 
-    @cached_property
+    @lazy
     def input(self) -> Any:
         """What a wrapper was called with."""
         return self._first("input")
 
-    @cached_property
+    @lazy
     def output(self) -> Any:
         """What a wrapper returned."""
         return self._first("output")
 
-    @cached_property
+    @lazy
     def variables(self) -> Any:
         """Prompt template variables."""
         return self._first("variables")
@@ -274,7 +279,7 @@ class Step:
                 return value
         return None
 
-    @cached_property
+    @lazy
     def answer_text(self) -> str | None:
         """The text a model call answered, None where it called tools instead."""
         for message in reversed(self.output_messages or ()):
@@ -284,7 +289,7 @@ class Step:
                 return message.text
         return None
 
-    @cached_property
+    @lazy
     def last_index(self) -> int:
         """Index of the last user message given, -1 for none."""
         messages = self.input_messages or ()

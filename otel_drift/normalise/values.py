@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import Any
 
 import orjson
 
+_REPR = re.compile(r"""\s*(?:['"]|[\[({]\s*(?:['"\[({\])}\d]|None|True|False))""")
+"""How a repr of plain data begins: a string, or a container whose first item is one; prose in brackets is none."""
 MAX_REPR = 1_000_000
 """Longest Python repr (characters) that is parsed; `ast.literal_eval` needs memory many times that."""
 MAX_REPAIR = 2_000_000
@@ -98,7 +101,7 @@ def _plausible(body: str) -> bool:
 
 def literal(text: str) -> Any:
     """Evaluate a Python repr of plain data safely; None where it is none."""
-    if len(text) > MAX_REPR or text[:1] not in "[{('\"":
+    if len(text) > MAX_REPR or not _REPR.match(text):
         return None
     try:
         return ast.literal_eval(text)

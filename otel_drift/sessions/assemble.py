@@ -143,13 +143,13 @@ def _without_echoes(units: list[Unit]) -> list[Unit]:
         return units
     asked = {fold(t) for u in talking for t in (u.user, u.last_message) if t}
     said = {fold(t) for u in talking for t in (u.answer, *(c.answer_text for c in u.finals)) if t}
-    kept = []
-    for unit in units:
+
+    def repeats(unit: Unit) -> bool:
         if unit.calls or unit.has_sources or any(n.step.kind == "embedding" for n in unit.nodes):
-            kept.append(unit)
-        elif unit.user and fold(unit.user) not in asked and fold(unit.answer or "") not in said:
-            kept.append(unit)
-    return kept
+            return False
+        return not unit.user or fold(unit.user) in asked or fold(unit.answer or "") in said
+
+    return [unit for unit in units if not repeats(unit)]
 
 
 def _joined(units: list[Unit]) -> list[Unit]:
@@ -173,7 +173,7 @@ def _joined(units: list[Unit]) -> list[Unit]:
 
 
 def _inside(turn: Unit, unit: Unit) -> bool:
-    """Whether a unit lies within a turn's time and is a part of it: a search, a tool call, a rewriting of its question."""
+    """Whether a unit lies within a turn's time as a part of it: a search, a tool call, a rewriting of its question."""
     if not (turn.start <= unit.start and unit.end <= turn.end) or unit.traces[0] == turn.traces[0]:
         return False
     return is_part(unit) or (

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from otel_drift.hints import hints_for
 from otel_drift.model import Session
 from otel_drift.normalise import Step
+from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import Draft, assemble
 from otel_drift.sessions.evidence import WEAK_FORMS, Evidence, gather
-from otel_drift.sessions.linking import Group, TraceFacts, units_of
+from otel_drift.sessions.facts import TraceFacts, units_of
+from otel_drift.sessions.linking import Group
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.turns import turn_of
 from otel_drift.sessions.unit import Unit
@@ -26,7 +27,7 @@ class Trace:
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
 
-    @cached_property
+    @lazy
     def units(self) -> list[Unit]:
         """The units of the trace."""
         return units_of(self.steps)

@@ -7,148 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from urllib.parse import quote
 
-from otel_drift.model import Attributes, Span
-from otel_drift.normalise import Identity, Step, log_identity
-from otel_drift.normalise.app import is_search
-from otel_drift.normalise.values import fold
-from otel_drift.sessions.assemble import relevant
-from otel_drift.sessions.evidence import gather
+from otel_drift.sessions.facts import Digest, TraceFacts, digest_of, passages_of
 from otel_drift.sessions.options import ReconstructOptions
-from otel_drift.sessions.tree import cut, plant
 from otel_drift.sessions.unit import Unit
 
-MAX_PAIRS = 6
-MAX_PASSAGES = 6
 PASSAGE_GAP = 10 * 60 * 10**9
+"""How long (nanoseconds) after a search or a failed try the call that it served may start."""
 
-
-class TraceFacts:
-    """What is remembered of a trace while the input is read: about 200 bytes."""
-
-    __slots__ = ("end", "environment", "place", "project", "rank", "relevant", "sessions", "start", "users")
-
-    def __init__(self) -> None:
-        self.start = 2**63
-        self.end = 0
-        self.place: tuple[bool, int, str] = (True, 2**63, "")
-        self.project = ""
-        self.environment: str | None = None
-        self.rank = 99
-        self.sessions: tuple[str, ...] = ()
-        self.users: tuple[str, ...] = ()
-        self.relevant = False
-
-    def add(self, span: Span, identity: Identity | Step) -> None:
-        """Take in one span."""
-        if span.start < self.start:
-            self.start = span.start
-        if span.end > self.end:
-            self.end = span.end
-        place = (span.parent_id is not None, span.start, span.span_id)
-        if place < self.place:
-            self.place = place
-            self.project, self.environment = project_of(span), environment_of(span)
-        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
-            self.relevant = True
-        if identity.session is not None:
-            self._session(*identity.session)
-        user = identity.user
-        if user is not None:
-            self._user(user)
-
-    def add_log(self, attributes: Attributes) -> None:
-        """Take in the ids of a log record that has not met its span yet."""
-        session, user = log_identity(attributes)
-        if session is not None:
-            self._session(*session)
-        if user is not None:
-            self._user(user)
-
-    def _user(self, user: str) -> None:
-        if user not in self.users and len(self.users) < 4:
-            self.users = tuple(sorted((*self.users, user)))
-
-    def _session(self, rank: int, session: str) -> None:
-        if rank < self.rank:
-            self.rank, self.sessions = rank, (session,)
-        elif rank == self.rank and session not in self.sessions:
-            self.sessions = tuple(sorted((*self.sessions, session)))
-
-
-def project_of(span: Span) -> str:
-    """The project or service of a span."""
-    resource = span.resource
-    value = resource.get("openinference.project.name") or resource.get("service.name")
-    return value if isinstance(value, str) else ""
-
-
-def environment_of(span: Span) -> str | None:
-    """The deployment environment of a span."""
-    resource = span.resource
-    for value in (
-        resource.get("deployment.environment.name"),
-        resource.get("deployment.environment"),
-        span.attributes.get("langfuse.environment"),
-    ):
-        if isinstance(value, str) and value:
-            return value
-    return None
-
-
-@dataclass(slots=True)
-class Digest:
-    """Hashes of what a trace says: enough to link it to others."""
-
-    before: tuple[int, ...] = ()
-    after: tuple[tuple[int, ...], ...] = ()
-    asked: int = 0
-    turn: int = 0
-    answered: bool = False
-    passages: tuple[int, ...] = ()
-    talks: bool = False
-    voice: int = 0
-    """The instrumentations that recorded the model calls."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing in the trace can be linked."""
-        return not (self.asked or self.turn or self.passages or self.answered)
-
-
-def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
-    """The digest of one trace, given its units."""
-    talk = [u for u in units if u.calls or (u.wrapped and u.answered)]
-    if not talk:
-        return Digest(passages=passages_of(units, options))
-    first, last = talk[0], talk[-1]
-    digest = Digest(answered=any(u.answered for u in talk), talks=True)
-    digest.voice = _hash(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
-    digest.before = tuple(_hash(q, a) for q, a in first.history[-MAX_PAIRS:])
-    asked = fold(first.user or "")
-    digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
-    if last.answer:
-        digest.turn = _hash("turn", fold(last.user or ""), fold(last.answer))
-        stem = tuple(_hash(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
-        digest.after = tuple((*stem, _hash(q, a)) for q, a in sorted(last.pairs_after))[:4]
-    return digest
-
-
-def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int, ...]:
-    """Hashes of the passages of a trace."""
-    found = [d.text for u in units if u.calls or u.has_sources for d, *_ in gather(u, options).found if d.text]
-    return tuple(_hash(fold(text)) for text in found[:MAX_PASSAGES])
-
-
-def units_of(steps: Sequence[Step]) -> list[Unit]:
-    """The units of one trace."""
-    return [Unit(group) for group in cut(plant(steps)) if relevant(group)]
-
-
-def _hash(*parts: str) -> int:
-    return int.from_bytes(blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).digest(), "big")
+Units = Callable[[str], Sequence[Unit]]
+Bucket = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -164,11 +33,49 @@ class Group:
     start: int
 
 
+def link(facts: Mapping[str, TraceFacts], units: Units, options: ReconstructOptions) -> list[Group]:
+    """Group traces into sessions, ordered by their first trace.
+
+    Args:
+        facts: every trace's facts.
+        units: the units of a trace, read again; asked for only where links are needed.
+        options: the time gap.
+    """
+    buckets = _by_session({t: f for t, f in facts.items() if f.sessions})
+    lone = {t: digest_of(units(t), options) for t, f in facts.items() if not f.sessions and f.relevant}
+    lone = {t: d for t, d in lone.items() if not d.empty}
+    links = _Links()
+    if lone:
+        for bucket, traces in buckets.items():
+            for trace in traces:
+                links.anchor(trace, bucket)
+        _Lone(facts, lone, buckets, units, links, options).link()
+    return sorted(_groups(facts, buckets, lone, links), key=lambda g: (g.start, g.key))
+
+
+def _by_session(known: Mapping[str, TraceFacts]) -> dict[Bucket, list[str]]:
+    """Traces by project, environment, user and session id; unknown users join where there is one user only."""
+    rough: dict[tuple[str, str, str], list[str]] = {}
+    for trace, f in known.items():
+        for session in f.sessions:
+            rough.setdefault((f.project, f.environment or "", session), []).append(trace)
+    buckets: dict[Bucket, list[str]] = {}
+    for (project, environment, session), traces in rough.items():
+        users = sorted({u for t in traces for u in known[t].users if len(known[t].users) == 1})
+        for trace in sorted(traces):
+            own = known[trace].users
+            user = own[0] if len(own) == 1 else users[0] if len(users) == 1 else ""
+            buckets.setdefault((project, environment, user, session), []).append(trace)
+    return buckets
+
+
 @dataclass(slots=True)
 class _Links:
-    """Union-find over trace ids."""
+    """Union-find over trace ids; two sessions that have ids of their own are never joined."""
 
     parent: dict[str, str] = field(default_factory=dict)
+    bucket: dict[str, Bucket] = field(default_factory=dict)
+    first: dict[Bucket, str] = field(default_factory=dict)
 
     def find(self, item: str) -> str:
         path = []
@@ -179,241 +86,221 @@ class _Links:
             self.parent[step] = item
         return item
 
-    def join(self, one: str, other: str) -> None:
-        first, second = self.find(one), self.find(other)
-        if first != second:
-            self.parent[max(first, second)] = min(first, second)
+    def anchor(self, trace: str, bucket: Bucket) -> None:
+        first = self.first.setdefault(bucket, trace)
+        self.bucket.setdefault(self.find(first), bucket)
+        self.join(trace, first)
+
+    def join(self, one: str, other: str) -> bool:
+        first, second = sorted((self.find(one), self.find(other)))
+        if first == second:
+            return True
+        named = self.bucket.get(first)
+        other_named = self.bucket.get(second)
+        if named is not None and other_named is not None and named != other_named:
+            return False
+        self.parent[second] = first
+        if named is None and other_named is not None:
+            self.bucket[first] = other_named
+        return True
 
 
-def link(
-    facts: Mapping[str, TraceFacts], units: Callable[[str], Sequence[Unit]], options: ReconstructOptions
-) -> list[Group]:
-    """Group traces into sessions, ordered by their first trace.
+class _Lone:
+    """Links for the traces that name no session. Traces of known sessions are read only where one may be involved."""
 
-    Args:
-        facts: every trace's facts.
-        units: the units of a trace, read again; asked for only where links are needed.
-        options: the time gap.
-    """
-    known = {t: f for t, f in facts.items() if f.sessions}
-    lone = {t: f for t, f in facts.items() if not f.sessions and f.relevant}
-    buckets = _by_session(known)
-    links = _Links()
-    digests = {t: digest_of(units(t), options) for t in lone}
-    lone = {t: f for t, f in lone.items() if not digests[t].empty}
-    session_of: dict[str, tuple[str, ...]] = {}
-    if lone:
-        projects = {f.project for f in lone.values()}
-        for trace, f in known.items():
-            if f.project in projects and f.relevant:
-                digests[trace] = digest_of(units(trace), options)
-        for bucket, traces in buckets.items():
-            for trace in traces:
-                session_of.setdefault(trace, bucket)
-                links.join(min(traces), trace)
-        _link_lone({t: f for t, f in facts.items() if t in digests}, lone, digests, links, options)
-        if any(digests[t].passages for t in lone):
-            _link_passages({t: f for t, f in facts.items() if t in digests}, lone, digests, units, links, options)
-    groups = _groups(facts, buckets, lone, links)
-    return sorted(groups, key=lambda g: (g.start, g.key))
+    def __init__(
+        self,
+        facts: Mapping[str, TraceFacts],
+        lone: Mapping[str, Digest],
+        buckets: Mapping[Bucket, list[str]],
+        units: Units,
+        links: _Links,
+        options: ReconstructOptions,
+    ) -> None:
+        self.facts = facts
+        self.lone = lone
+        self.buckets = buckets
+        self.units = units
+        self.links = links
+        self.options = options
+        self.gap = int(options.gap_seconds * 1e9)
+        self.digests = dict(lone)
+        self.continued: set[str] = set()
 
+    def link(self) -> None:
+        """Find all links, in the order of time."""
+        self._read(self._overlapping())
+        self._read(min(traces, key=self._time) for traces in self.buckets.values())
+        self._read(self._before_orphans())
+        ordered = sorted(self.digests, key=self._time)
+        self._twins(ordered)
+        self._histories(ordered)
+        self._unfinished(ordered)
+        self._searches(ordered)
 
-def _by_session(known: Mapping[str, TraceFacts]) -> dict[tuple[str, ...], list[str]]:
-    """Traces by project, environment, user and session id; unknown users join where there is one user only."""
-    rough: dict[tuple[str, str, str], list[str]] = {}
-    for trace, f in known.items():
-        for session in f.sessions:
-            rough.setdefault((f.project, f.environment or "", session), []).append(trace)
-    buckets: dict[tuple[str, ...], list[str]] = {}
-    for (project, environment, session), traces in rough.items():
-        users = sorted({u for t in traces for u in known[t].users if len(known[t].users) == 1})
+    def _time(self, trace: str) -> tuple[int, str]:
+        return self.facts[trace].start, trace
+
+    def _read(self, traces: Iterable[str]) -> None:
+        projects = {self.facts[t].project for t in self.lone}
         for trace in traces:
-            own = known[trace].users
-            user = own[0] if len(own) == 1 else users[0] if len(users) == 1 else ""
-            buckets.setdefault((project, environment, user, session), []).append(trace)
-    return buckets
+            f = self.facts[trace]
+            if trace not in self.digests and f.relevant and f.project in projects:
+                self.digests[trace] = digest_of(self.units(trace), self.options)
 
+    def _overlapping(self) -> list[str]:
+        """Traces of known sessions at the time of one that names none, or soon after a search that names none."""
+        found: set[str] = set()
+        open_lone: list[tuple[int, str]] = []
+        open_known: list[tuple[int, str]] = []
+        for trace in sorted(self.facts, key=self._time):
+            f = self.facts[trace]
+            if trace in self.lone:
+                open_known = [(end, t) for end, t in open_known if end > f.start]
+                if self.lone[trace].talks:
+                    found.update(t for _, t in open_known if self.facts[t].project == f.project)
+                open_lone.append((f.end if self.lone[trace].talks else f.end + PASSAGE_GAP, trace))
+            elif f.sessions and f.relevant:
+                open_lone = [(end, t) for end, t in open_lone if end > f.start]
+                if any(self.facts[t].project == f.project for _, t in open_lone):
+                    found.add(trace)
+                open_known.append((f.end, trace))
+        return sorted(found, key=self._time)
 
-def _link_lone(
-    facts: Mapping[str, TraceFacts],
-    lone: Mapping[str, TraceFacts],
-    digests: Mapping[str, Digest],
-    links: _Links,
-    options: ReconstructOptions,
-) -> None:
-    ordered = sorted(facts, key=lambda t: (facts[t].start, t))
-    gap = int(options.gap_seconds * 1e9)
-    _link_twins(ordered, facts, lone, digests, links)
-    by_last: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
-    by_asked: dict[int, list[str]] = {}
-    for trace in ordered:
-        d = digests[trace]
-        for after in d.after:
-            by_last.setdefault(after[-1], []).append((trace, after))
-        if d.asked:
-            by_asked.setdefault(d.asked, []).append(trace)
-    for trace in ordered:
-        d = digests[trace]
-        if d.before:
-            _link_history(trace, d, by_last, facts, lone, links, gap)
-    for trace in ordered:
-        d = digests[trace]
-        if trace in lone and d.asked and not d.answered:
-            _link_next(trace, by_asked.get(d.asked, ()), facts, digests, links)
+    def _before_orphans(self) -> list[str]:
+        """Traces of known sessions that one may continue whose history no trace without a session explains."""
+        endings = {after[-1] for d in self.digests.values() for after in d.after}
+        orphans = [t for t, d in self.lone.items() if d.before and d.before[-1] not in endings]
+        if not orphans:
+            return []
+        latest: dict[str, int] = {}
+        for trace in orphans:
+            f = self.facts[trace]
+            latest[f.project] = max(latest.get(f.project, 0), f.start)
+        return [t for t, f in self.facts.items() if f.sessions and f.start < latest.get(f.project, 0)]
 
-
-def _link_twins(
-    ordered: list[str],
-    facts: Mapping[str, TraceFacts],
-    lone: Mapping[str, TraceFacts],
-    digests: Mapping[str, Digest],
-    links: _Links,
-) -> None:
-    """The same question and answer at the same time: one turn recorded by two instrumentations."""
-    by_turn: dict[int, list[str]] = {}
-    for trace in ordered:
-        turn = digests[trace].turn
-        if not turn:
-            continue
-        for other in by_turn.setdefault(turn, []):
-            if (
-                (trace in lone or other in lone)
-                and digests[other].voice != digests[trace].voice
-                and facts[other].end > facts[trace].start
-                and facts[other].project == facts[trace].project
-            ):
-                links.join(trace, other)
-        by_turn[turn].append(trace)
-
-
-def _link_history(
-    trace: str,
-    d: Digest,
-    by_last: Mapping[int, list[tuple[str, tuple[int, ...]]]],
-    facts: Mapping[str, TraceFacts],
-    lone: Mapping[str, TraceFacts],
-    links: _Links,
-    gap: int,
-) -> None:
-    """The trace whose questions and answers this one resends; several equally good ones are ambiguous."""
-    f = facts[trace]
-    best: dict[str, int] = {}
-    for other, after in by_last.get(d.before[-1], ()):
-        g = facts[other]
-        if other == trace or g.project != f.project or (g.environment or "") != (f.environment or ""):
-            continue
-        if trace not in lone and other not in lone:
-            continue
-        if f.users and g.users and not set(f.users) & set(g.users):
-            continue
-        if g.start >= f.end or f.start - g.end > gap:
-            continue
-        length = min(len(after), len(d.before))
-        if after[-length:] == d.before[-length:]:
-            exact = len(after) == len(d.before)
-            root = links.find(other)
-            best[root] = max(best.get(root, 0), 2 * length + exact)
-    if not best:
-        return
-    top = max(best.values())
-    roots = [root for root, value in best.items() if value == top]
-    if len(roots) == 1:
-        links.join(trace, roots[0])
-
-
-def _link_next(
-    trace: str,
-    candidates: Iterable[str],
-    facts: Mapping[str, TraceFacts],
-    digests: Mapping[str, Digest],
-    links: _Links,
-) -> None:
-    """A failed or unfinished try belongs to the next trace with the same question."""
-    f = facts[trace]
-    for other in candidates:
-        g = facts[other]
-        if (
-            other != trace
-            and g.start >= f.start
-            and g.project == f.project
-            and digests[other].answered
-            and g.start - f.end < PASSAGE_GAP
-        ):
-            links.join(trace, other)
-            return
-
-
-def _link_passages(
-    facts: Mapping[str, TraceFacts],
-    lone: Mapping[str, TraceFacts],
-    digests: Mapping[str, Digest],
-    units: Callable[[str], Sequence[Unit]],
-    links: _Links,
-    options: ReconstructOptions,
-) -> None:
-    """A retrieval that is a trace of its own belongs to the next trace whose prompt holds its passages."""
-    ordered = sorted(facts, key=lambda t: (facts[t].start, t))
-    prompts: dict[str, frozenset[int]] = {}
-    for index, trace in enumerate(ordered):
-        if trace not in lone or not digests[trace].passages:
-            continue
-        f = facts[trace]
-        wanted = frozenset(digests[trace].passages)
-        for other in ordered[index + 1 :]:
-            if facts[other].start - f.end > PASSAGE_GAP:
-                break
-            if facts[other].project != f.project or not digests[other].talks:
+    def _twins(self, ordered: Sequence[str]) -> None:
+        """The same question and answer at the same time: one turn recorded by two instrumentations."""
+        by_turn: dict[int, list[str]] = {}
+        for trace in ordered:
+            d = self.digests[trace]
+            if not d.turn:
                 continue
-            if other not in prompts:
-                prompts[other] = frozenset(passages_of(units(other), options))
-            if wanted & prompts[other]:
-                links.join(trace, other)
-                break
+            for other in by_turn.setdefault(d.turn, []):
+                if (
+                    (trace in self.lone or other in self.lone)
+                    and self.digests[other].voice != d.voice
+                    and self.facts[other].end > self.facts[trace].start
+                    and self._near(trace, other)
+                ):
+                    self.links.join(trace, other)
+            by_turn[d.turn].append(trace)
+
+    def _histories(self, ordered: Sequence[str]) -> None:
+        by_last: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
+        for trace in ordered:
+            for after in self.digests[trace].after:
+                by_last.setdefault(after[-1], []).append((trace, after))
+        for trace in ordered:
+            before = self.digests[trace].before
+            if before:
+                self._history(trace, before, by_last.get(before[-1], ()))
+
+    def _history(self, trace: str, before: tuple[int, ...], candidates: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+        """Join the trace whose questions and answers this one resends; several equally good ones are ambiguous.
+
+        A trace that another already continued comes second: the same script run again and again stays apart.
+        """
+        f = self.facts[trace]
+        best: dict[str, tuple[int, str]] = {}
+        for other, after in candidates:
+            g = self.facts[other]
+            if other == trace or not self._near(trace, other) or g.start >= f.end or f.start - g.end > self.gap:
+                continue
+            if trace not in self.lone and other not in self.lone:
+                continue
+            length = min(len(after), len(before))
+            if after[-length:] == before[-length:]:
+                root = self.links.find(other)
+                best[root] = max(best.get(root, (0, "")), (2 * length + (len(after) == len(before)), other))
+        if not best:
+            return
+        top = max(score for score, _ in best.values())
+        others = [other for score, other in best.values() if score == top]
+        if len(others) > 1:
+            others = [other for other in others if other not in self.continued]
+        if len(others) == 1 and self.links.join(trace, others[0]):
+            self.continued.add(others[0])
+
+    def _unfinished(self, ordered: Sequence[str]) -> None:
+        """A failed or unfinished try belongs to the next trace with the same question."""
+        by_asked: dict[int, list[str]] = {}
+        for trace in ordered:
+            if self.digests[trace].asked and self.digests[trace].answered:
+                by_asked.setdefault(self.digests[trace].asked, []).append(trace)
+        for trace, d in self.lone.items():
+            f = self.facts[trace]
+            if not d.asked or d.answered:
+                continue
+            for other in by_asked.get(d.asked, ()):
+                g = self.facts[other]
+                if g.start >= f.start and g.start - f.end < PASSAGE_GAP and self._near(trace, other):
+                    self.links.join(trace, other)
+                    break
+
+    def _searches(self, ordered: Sequence[str]) -> None:
+        """A retrieval that is a trace of its own belongs to the next trace whose prompt holds its passages."""
+        prompts: dict[str, frozenset[int]] = {}
+        for index, trace in enumerate(ordered):
+            if trace not in self.lone or not self.lone[trace].passages:
+                continue
+            wanted = frozenset(self.lone[trace].passages)
+            for other in ordered[index + 1 :]:
+                if self.facts[other].start - self.facts[trace].end > PASSAGE_GAP:
+                    break
+                if not self.digests[other].talks or not self._near(trace, other):
+                    continue
+                if other not in prompts:
+                    prompts[other] = frozenset(passages_of(self.units(other), self.options))
+                if wanted & prompts[other]:
+                    self.links.join(trace, other)
+                    break
+
+    def _near(self, one: str, other: str) -> bool:
+        """Whether project, environment and user of two traces may be the same."""
+        f, g = self.facts[one], self.facts[other]
+        if f.project != g.project or (f.environment or "") != (g.environment or ""):
+            return False
+        return not f.users or not g.users or bool(set(f.users) & set(g.users))
 
 
 def _groups(
-    facts: Mapping[str, TraceFacts],
-    buckets: Mapping[tuple[str, ...], list[str]],
-    lone: Mapping[str, TraceFacts],
-    links: _Links,
+    facts: Mapping[str, TraceFacts], buckets: Mapping[Bucket, list[str]], lone: Iterable[str], links: _Links
 ) -> list[Group]:
     by_root: dict[str, list[str]] = {}
     for trace in lone:
         by_root.setdefault(links.find(trace), []).append(trace)
     groups = []
-    for (project, environment, user, session), traces in buckets.items():
+    for bucket, traces in buckets.items():
         members = set(traces)
-        if lone:
-            members.update(by_root.pop(links.find(min(traces)), ()))
-        ordered = sorted(members, key=lambda t: (facts[t].start, t))
-        groups.append(
-            Group(
-                _key(project, environment, user, session),
-                session,
-                project,
-                environment or None,
-                user or None,
-                ordered,
-                min(facts[t].start for t in ordered),
-            )
-        )
-    for traces in by_root.values():
-        ordered = sorted(traces, key=lambda t: (facts[t].start, t))
-        first = facts[ordered[0]]
-        users = sorted({u for t in ordered for u in facts[t].users})
-        only = users[0] if len(users) == 1 else None
-        groups.append(
-            Group(
-                _key(first.project, first.environment or "", only or "", "trace:" + ordered[0]),
-                None,
-                first.project,
-                first.environment,
-                only,
-                ordered,
-                first.start,
-            )
-        )
+        if by_root:
+            members.update(by_root.pop(links.find(links.first[bucket]), ()))
+        groups.append(_group(facts, members, bucket))
+    groups.extend(_group(facts, traces, None) for traces in by_root.values())
     return groups
+
+
+def _group(facts: Mapping[str, TraceFacts], traces: Iterable[str], bucket: Bucket | None) -> Group:
+    ordered = sorted(traces, key=lambda t: (facts[t].start, t))
+    start = facts[ordered[0]].start
+    if bucket is not None:
+        project, environment, user, session = bucket
+        return Group(_key(*bucket), session, project, environment or None, user or None, ordered, start)
+    first = facts[ordered[0]]
+    users = sorted({u for t in ordered for u in facts[t].users})
+    only = users[0] if len(users) == 1 else None
+    key = _key(first.project, first.environment or "", only or "", "trace:" + ordered[0])
+    return Group(key, None, first.project, first.environment, only, ordered, start)
 
 
 def _key(*parts: str) -> str:

@@ -43,9 +43,9 @@ _HEADER = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _END = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions?|rules|note|question|query|user(?:'s)?(?: question| query| message| input)?|"
-    r"human|answer|helpful answer|response|assistant|task|chat history|history|conversation(?: history)?|last user message|"
-    r"frage|antwort)(?:\*\*)?[ \t]*:"
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions?|rules|note|question|query|human|answer|helpful answer|"
+    r"user(?:'s)?(?: question| query| message| input)?|response|assistant|task|chat history|history|"
+    r"conversation(?: history)?|last user message|frage|antwort)(?:\*\*)?[ \t]*:"
     r"|^[ \t]*(?:given (?:the|this)|based on (?:the|this)|using (?:the|this)|answer the|please answer|respond )[^\n]*"
     r"|^[ \t]*(?:-{3,}|={3,}|\*{3,}|`{3,}|\"{3})[ \t]*$"
     r"|^[ \t]*</[a-z_]+>",

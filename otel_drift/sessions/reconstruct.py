@@ -8,7 +8,8 @@ from typing import Protocol
 from otel_drift.model import LogRecord, Record, Session, Span
 from otel_drift.normalise import Step, identify, read
 from otel_drift.sessions.build import Trace, build
-from otel_drift.sessions.linking import TraceFacts, link
+from otel_drift.sessions.facts import TraceFacts
+from otel_drift.sessions.linking import link
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.unit import Unit
 

@@ -80,8 +80,9 @@ def project_of(step: Step) -> str:
 
 
 def _fact(unit: Unit, name: str) -> Any:
-    steps = [unit.call, unit.root] if unit.call is not None else [unit.root]
-    for step in (*steps, *(n.step for n in unit.nodes)):
+    """A fact of the answering call, the outermost step or a wrapper between them."""
+    steps = [unit.call, unit.root, *unit.path] if unit.call is not None else [unit.root, *unit.path]
+    for step in steps:
         value = step.fact(name)
         if value not in (None, "", [], ()):
             return value

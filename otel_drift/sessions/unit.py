@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 from otel_drift.normalise import Step
+from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import ANSWER_KEYS, CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage
@@ -36,7 +36,7 @@ class Unit:
         """The outermost step that arrived."""
         return next((n.step for n in self.nodes if n.step.readers), self.nodes[0].step)
 
-    @cached_property
+    @lazy
     def calls(self) -> list[Step]:
         """Model calls in order of time."""
         return [
@@ -44,12 +44,12 @@ class Unit:
             for n in sorted((n for n in self.nodes if n.call), key=lambda n: (n.step.span.start, n.step.span.end))
         ]
 
-    @cached_property
+    @lazy
     def finals(self) -> list[Step]:
         """Model calls that answered with text."""
         return [call for call in self.calls if call.answer_text]
 
-    @cached_property
+    @lazy
     def path(self) -> list[Step]:
         """Wrappers around the last model call, outermost first; without calls, the chains in order."""
         target = next((n for n in reversed(self.nodes) if n.call), None)
@@ -65,7 +65,7 @@ class Unit:
         path.reverse()
         return path[:6]
 
-    @cached_property
+    @lazy
     def answer_pair(self) -> tuple[str | None, Step | None]:
         """The answer's text and the model call that gave it."""
         for wrapper in self.path:
@@ -92,12 +92,12 @@ class Unit:
         """The answer's text."""
         return self.answer_pair[0]
 
-    @cached_property
+    @lazy
     def call(self) -> Step | None:
         """The model call that answered, or the last one that was tried."""
         return self.answer_pair[1] or (self.calls[-1] if self.calls else None)
 
-    @cached_property
+    @lazy
     def given(self) -> tuple[ChatMessage, ...]:
         """Messages of the answering call."""
         messages = self.call.input_messages if self.call else None
@@ -105,17 +105,17 @@ class Unit:
             messages = next((w.input_messages for w in self.path if w.input_messages), None)
         return messages or ()
 
-    @cached_property
+    @lazy
     def last_index(self) -> int:
         """Index of the last user message in `given`, -1 for none."""
         return max((i for i, m in enumerate(self.given) if m.role == "user" and m.text.strip()), default=-1)
 
-    @cached_property
+    @lazy
     def last_message(self) -> str | None:
         """The last user message the model was given, template and all."""
         return self.given[self.last_index].text if self.last_index >= 0 else None
 
-    @cached_property
+    @lazy
     def user(self) -> str | None:
         """The user's own text."""
         root = None
@@ -141,11 +141,11 @@ class Unit:
                 yield node.step.query, False
         for call in self.calls:
             if call is not self.call:
-                text = call.last_user
-                if text:
-                    yield text, True
+                asked = call.last_user
+                if asked:
+                    yield asked, True
 
-    @cached_property
+    @lazy
     def history(self) -> list[Pair]:
         """Earlier questions and answers that were resent, oldest first."""
         pairs = _pairs(self.given[: max(self.last_index, 0)])
@@ -176,7 +176,7 @@ class Unit:
         """Whether there is an answer."""
         return self.answer is not None
 
-    @cached_property
+    @lazy
     def queries(self) -> list[str]:
         """What was searched for or embedded, and arguments of tools, folded."""
         found = []
@@ -188,12 +188,12 @@ class Unit:
                 found.extend(fold(text) for text in leaves(step.tool.arguments, QUESTION_KEYS, frozenset())[:5])
         return found
 
-    @cached_property
+    @lazy
     def wrapped(self) -> bool:
         """Whether a wrapper with content holds the unit together."""
         return any(w.input not in (None, "", [], {}) or w.output not in (None, "", [], {}) for w in self.path)
 
-    @cached_property
+    @lazy
     def has_sources(self) -> bool:
         """Whether anything was retrieved in it."""
         return any(n.step.kind in ("retriever", "reranker", "tool") for n in self.nodes)
@@ -216,7 +216,7 @@ class Unit:
         for name in _DERIVED:
             self.__dict__.pop(name, None)
 
-    @cached_property
+    @lazy
     def pairs_after(self) -> frozenset[Pair]:
         """What a later turn's last history pair may be: this question and answer, raw or as sent."""
         users = {fold(t) for t in (self.user, self.last_message) if t}

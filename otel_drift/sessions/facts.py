@@ -1,0 +1,147 @@
+"""Sessions: what is remembered of each trace while an input larger than memory is read: ids, times, hashes of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from otel_drift.model import Attributes, Span
+from otel_drift.normalise import Identity, Step, log_identity
+from otel_drift.normalise.app import is_search
+from otel_drift.normalise.values import fold
+from otel_drift.sessions.assemble import relevant
+from otel_drift.sessions.evidence import gather
+from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.tree import cut, plant
+from otel_drift.sessions.unit import Unit
+
+MAX_PAIRS = 6
+MAX_PASSAGES = 6
+PASSAGE_GAP = 10 * 60 * 10**9
+
+
+class TraceFacts:
+    """What is remembered of a trace while the input is read: about 200 bytes."""
+
+    __slots__ = ("end", "environment", "place", "project", "rank", "relevant", "sessions", "start", "users")
+
+    def __init__(self) -> None:
+        self.start = 2**63
+        self.end = 0
+        self.place: tuple[bool, int, str] = (True, 2**63, "")
+        self.project = ""
+        self.environment: str | None = None
+        self.rank = 99
+        self.sessions: tuple[str, ...] = ()
+        self.users: tuple[str, ...] = ()
+        self.relevant = False
+
+    def add(self, span: Span, identity: Identity | Step) -> None:
+        """Take in one span."""
+        if span.start < self.start:
+            self.start = span.start
+        if span.end > self.end:
+            self.end = span.end
+        place = (span.parent_id is not None, span.start, span.span_id)
+        if place < self.place:
+            self.place = place
+            self.project, self.environment = project_of(span), environment_of(span)
+        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
+            self.relevant = True
+        if identity.session is not None:
+            self._session(*identity.session)
+        user = identity.user
+        if user is not None:
+            self._user(user)
+
+    def add_log(self, attributes: Attributes) -> None:
+        """Take in the ids of a log record that has not met its span yet."""
+        session, user = log_identity(attributes)
+        if session is not None:
+            self._session(*session)
+        if user is not None:
+            self._user(user)
+
+    def _user(self, user: str) -> None:
+        if user not in self.users and len(self.users) < 4:
+            self.users = tuple(sorted((*self.users, user)))
+
+    def _session(self, rank: int, session: str) -> None:
+        if rank < self.rank:
+            self.rank, self.sessions = rank, (session,)
+        elif rank == self.rank and session not in self.sessions:
+            self.sessions = tuple(sorted((*self.sessions, session)))
+
+
+def project_of(span: Span) -> str:
+    """The project or service of a span."""
+    resource = span.resource
+    value = resource.get("openinference.project.name") or resource.get("service.name")
+    return value if isinstance(value, str) else ""
+
+
+def environment_of(span: Span) -> str | None:
+    """The deployment environment of a span."""
+    resource = span.resource
+    for value in (
+        resource.get("deployment.environment.name"),
+        resource.get("deployment.environment"),
+        span.attributes.get("langfuse.environment"),
+    ):
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+@dataclass(slots=True)
+class Digest:
+    """Hashes of what a trace says: enough to link it to others."""
+
+    before: tuple[int, ...] = ()
+    after: tuple[tuple[int, ...], ...] = ()
+    asked: int = 0
+    turn: int = 0
+    answered: bool = False
+    passages: tuple[int, ...] = ()
+    talks: bool = False
+    voice: int = 0
+    """The instrumentations that recorded the model calls."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing in the trace can be linked."""
+        return not (self.asked or self.turn or self.passages or self.answered)
+
+
+def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
+    """The digest of one trace, given its units."""
+    talk = [u for u in units if u.calls or (u.wrapped and u.answered)]
+    if not talk:
+        return Digest(passages=passages_of(units, options))
+    first, last = talk[0], talk[-1]
+    digest = Digest(answered=any(u.answered for u in talk), talks=True)
+    digest.voice = _hash(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
+    digest.before = tuple(_hash(q, a) for q, a in first.history[-MAX_PAIRS:])
+    asked = fold(first.user or "")
+    digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
+    if last.answer:
+        digest.turn = _hash("turn", fold(last.user or ""), fold(last.answer))
+        stem = tuple(_hash(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
+        digest.after = tuple((*stem, _hash(q, a)) for q, a in sorted(last.pairs_after))[:4]
+    return digest
+
+
+def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int, ...]:
+    """Hashes of the passages of a trace."""
+    found = [d.text for u in units if u.calls or u.has_sources for d, *_ in gather(u, options).found if d.text]
+    return tuple(_hash(fold(text)) for text in found[:MAX_PASSAGES])
+
+
+def units_of(steps: Sequence[Step]) -> list[Unit]:
+    """The units of one trace."""
+    return [Unit(group) for group in cut(plant(steps)) if relevant(group)]
+
+
+def _hash(*parts: str) -> int:
+    return int.from_bytes(blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).digest(), "big")
