@@ -189,7 +189,8 @@ class SpanSpool:
                 spans[span_id] = _with_logs(spans[span_id], records)
             else:
                 self.orphan_logs += len(records)
-        return _without_cycles(spans)
+        ordered = sorted(spans.values(), key=_order)
+        return ordered if _parents_come_first(ordered, spans) else _without_cycles(spans)
 
     def _unpack_span(self, trace_id: str, fields: Any) -> Span:
         resource = fields[6] if type(fields[6]) is dict else self._resources[fields[6]]
@@ -278,6 +279,16 @@ def _with_logs(span: Span, records: list[LogRecord]) -> Span:
     for record in (*span.logs, *records):
         distinct.setdefault(marshal.dumps(_log_fields(record), 2), record)
     return dataclasses.replace(span, logs=tuple(sorted(distinct.values(), key=lambda record: record.time)))
+
+
+def _parents_come_first(ordered: list[Span], spans: dict[str, Span]) -> bool:
+    """Whether each parent comes before its children: nearly always so, and then there are no circles."""
+    seen: set[str] = set()
+    for span in ordered:
+        if span.parent_id not in seen and span.parent_id in spans:
+            return False
+        seen.add(span.span_id)
+    return True
 
 
 def _without_cycles(spans: dict[str, Span]) -> list[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -78,7 +79,7 @@ class OtlpFileSource:
         opened = 0
         page: list[Record] = []
         for file in files:
-            self._log.file = str(file.path)
+            self._log.file = os.fsencode(file.path).decode(errors="replace")
             try:
                 stream = FileBytes(file.path, self._limits, follow_link=file.named, on_bytes=self._progress)
             except RecordError as problem:

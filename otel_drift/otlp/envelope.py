@@ -17,7 +17,17 @@ class Envelope:
     `ReadLimits.max_held_bytes`; beyond that they go on without, and a resource that still comes is a problem.
     """
 
-    __slots__ = ("_decoding", "_held", "_held_bytes", "_let_go", "_waiting", "ready", "resource", "scope")
+    __slots__ = (
+        "_decoding",
+        "_held",
+        "_held_bytes",
+        "_let_go",
+        "_scope_begins",
+        "_waiting",
+        "ready",
+        "resource",
+        "scope",
+    )
 
     def __init__(self, decoding: Decoding) -> None:
         self.ready: list[Record] = []
@@ -27,6 +37,7 @@ class Envelope:
         self._held: list[Record] = []
         self._held_bytes = 0
         self._let_go: set[str] = set()
+        self._scope_begins = 0
         self._waiting: set[str] = set()
 
     def open_resource(self) -> None:
@@ -39,6 +50,7 @@ class Envelope:
         """A new scope entry begins."""
         self.close_scope()
         self.scope = ""
+        self._scope_begins = len(self._held)
         self._waiting.add("scope")
 
     def set_resource(self, resource: Mapping[str, Any]) -> None:
@@ -55,8 +67,8 @@ class Envelope:
         """The entry's scope is known."""
         self._arrived("scope")
         self.scope = scope
-        # those still held from the scope entries before have theirs
-        self._held = [record if record.scope else dataclasses.replace(record, scope=scope) for record in self._held]
+        for index in range(self._scope_begins, len(self._held)):
+            self._held[index] = dataclasses.replace(self._held[index], scope=scope)
         self._release_if_complete()
 
     def add(self, record: Record, size: int) -> None:
@@ -101,3 +113,4 @@ class Envelope:
             self.ready += self._held
             self._held = []
             self._held_bytes = 0
+            self._scope_begins = 0

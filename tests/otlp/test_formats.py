@@ -246,6 +246,24 @@ def test_a_resource_after_more_records_than_are_held_is_a_problem(tmp_path: Path
     assert spans_of(records)[-1].resource == {"service.name": "policy-bot"}
 
 
+def test_scopes_stay_apart_while_their_resource_is_awaited(tmp_path: Path) -> None:
+    entry = {
+        "scopeSpans": [
+            {"spans": [span(1)]},
+            {"spans": [span(2)], "scope": {"name": "second"}},
+            {"scope": {"name": "third"}, "spans": [span(3)]},
+            {"spans": [span(4)]},
+        ],
+        "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "late"}}]},
+    }
+    for indent in (None, 1):
+        data = dumped({"resourceSpans": [entry]}, indent=indent) + dumped(request(span(5)))
+        records, problems = read_bytes(tmp_path, data)
+        assert [record.scope for record in spans_of(records)] == ["", "second", "third", "", "tests"]
+        assert [record.resource["service.name"] for record in spans_of(records)] == ["late"] * 4 + ["policy-bot"]
+        assert not problems
+
+
 def test_ids_of_the_length_of_another_spelling_are_told_apart(tmp_path: Path) -> None:
     good, _ = read_bytes(tmp_path, dumped(with_base64_ids(request(span(1, parent=2)))))
     assert [(r.trace_id, r.span_id, r.parent_id) for r in spans_of(good)] == [(TRACE, span_id(1), span_id(2))]
