@@ -102,6 +102,7 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
                 tuple(t for t in texts if t),
                 tuple(q for _, q in quotes),
                 _topic([s.text for s in found[: index + 1]], turn.user or ""),
+                turn.retrieval not in UNGROUNDABLE,
             ),
         )
 

@@ -29,16 +29,18 @@ from otel_drift.text.quantities import MEASURES, MONEY
 
 SAME_CLAIM = 0.7
 """Similarity from which two clauses are taken to say the same of the same thing."""
-GROUNDED_RIVAL = 0.75
-"""The higher bar where the later figure stands in its own passages: both may be right, of different things."""
+SAME_LIMIT = 0.8
+"""The bar for two maxima or minima where the later stands in its own passages: both may be right, of other things."""
+SAME_WORDS = 0.95
+"""The bar for other figures where the later stands in its own passages ("with the card, admission costs 11 EUR")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """A statement with what surrounds it.
 
-    Its whole answer, its turn's passages, the sentences that ground it, and the names that its talk is about: its own,
-    else those of the nearest sentence before it, else the question's.
+    Its whole answer, its turn's passages (`sources_known`: they were recorded), the sentences that ground it, and the
+    names that its talk is about: its own, else those of the nearest sentence before it, else the question's.
     """
 
     reading: Reading
@@ -46,6 +48,11 @@ class Said:
     passages: tuple[str, ...]
     evidence: tuple[str, ...]
     topic: frozenset[str] = frozenset()
+    sources_known: bool = True
+
+    def has_source_for(self, figure: Figure) -> bool:
+        """Whether the turn's passages hold a figure, or may hold it because they were not recorded."""
+        return not self.sources_known or _stands_in(figure, self.passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,8 @@ def _other_figure(earlier: Said, later: Said) -> Iterator[Contradiction]:
             if _coexist(other, mine, earlier, later):
                 continue
             alike, by_sources = _alike(other, mine, earlier, later)
-            own = _stands_in(mine, later.passages)
-            if alike < (GROUNDED_RIVAL if own and not _same_end(other, mine) else SAME_CLAIM):
+            own = later.has_source_for(mine)
+            if alike < (_rival_bar(other, mine) if own else SAME_CLAIM):
                 continue
             probability = min(0.95, 0.7 + 0.5 * (alike - SAME_CLAIM) + (0.0 if own else 0.08))
             reason = f"{other.text} became {mine.text}" + (", each from its own passages" if by_sources else "")
@@ -134,7 +141,7 @@ def _other_scope(a: Figure, b: Figure, earlier: Said, later: Said) -> bool:
         return True  # "120 EUR per night", "four nights come to 480 EUR"
     if others_a and others_b:
         return not others_a & others_b
-    return bool(others_a or others_b) and _stands_in(b, later.passages)
+    return bool(others_a or others_b) and later.has_source_for(b)
 
 
 def _other_figures(figure: Figure, reading: Reading) -> frozenset[tuple[float, str]]:
@@ -150,6 +157,12 @@ def _all_stems(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset(s for text in texts for s in stems(text)[0])
 
 
+def _rival_bar(a: Figure, b: Figure) -> float:
+    if not _same_end(a, b):
+        return SAME_WORDS
+    return SAME_CLAIM if a.date else SAME_LIMIT
+
+
 def _same_end(a: Figure, b: Figure) -> bool:
     """Whether both mark the same end explicitly: two deadlines, two maxima."""
     roles = [f.quantity.role if f.quantity else f.date.role if f.date else "" for f in (a, b)]
@@ -160,7 +173,7 @@ def _coexist(a: Figure, b: Figure, earlier: Said, later: Said) -> bool:
     """Whether the sources or the answers know both figures, or a clause has several: then nothing is contradicted."""
     if not _stands_in(a, earlier.passages):
         return True
-    nowhere = not _stands_in(b, (*later.passages, *earlier.passages, earlier.answer))
+    nowhere = not later.has_source_for(b) and not _stands_in(b, (*earlier.passages, earlier.answer))
     if _has_rival(a, earlier.reading, b, nowhere) or _has_rival(b, later.reading, a):
         return True
     if _stands_in(b, (earlier.answer,)) or _stands_in(a, (later.answer,)):
@@ -198,7 +211,7 @@ def _alike(a: Figure, b: Figure, earlier: Said, later: Said) -> tuple[float, boo
         ),
         default=0.0,
     )
-    if sources <= said and not _stands_in(b, later.passages):
+    if sources <= said and not later.has_source_for(b):
         said = max(
             said,
             _against_sources(a, b, earlier),
@@ -273,7 +286,7 @@ def _other_event_date(earlier: Said, later: Said) -> Iterator[Contradiction]:
                 continue
             if picks_differ(mine.context, other.context) or _coexist(other, mine, earlier, later):
                 continue
-            if similarity(mine.context, other.context)[0] >= 0.6:
+            if similarity(mine.context, other.context)[0] >= (0.9 if later.has_source_for(mine) else 0.6):
                 yield Contradiction(f"“{verb}” on {other.text} became {mine.text}", 0.75)
 
 
@@ -309,7 +322,12 @@ def _charge(earlier: Said, later: Said) -> Iterator[Contradiction]:
             yield Contradiction(f"“{free}” became a charge of {price.text}", 0.8)
     for subject, free in _free_subjects(later.reading):
         price = _price(earlier.reading, subject)
-        if price is None or not _same_talk(subject, earlier, later) or not _stands_in(price, earlier.passages):
+        if (
+            price is None
+            or not later.sources_known
+            or not _same_talk(subject, earlier, later)
+            or not _stands_in(price, earlier.passages)
+        ):
             continue
         sources = [s.text for p in (*later.passages, *earlier.passages) for s in statements(p)]
         if not any(_FREE.search(text) and subject & read(text).content for text in sources):
@@ -340,6 +358,8 @@ def _same_talk(subject: frozenset[str], earlier: Said, later: Said) -> bool:
 
 def _opposite(earlier: Said, later: Said) -> Iterator[Contradiction]:
     """An opposite word between clauses that are otherwise the same, where the later is not what its passages say."""
+    if not later.sources_known:
+        return
     for a in earlier.reading.contexts:
         for b in later.reading.contexts:
             pair = antonym_pair(b, a)

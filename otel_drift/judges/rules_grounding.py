@@ -26,7 +26,8 @@ from otel_drift.text import (
     stems,
     words,
 )
-from otel_drift.text.quantities import MEASURES, bare_numbers
+from otel_drift.text.dates import MONTHS
+from otel_drift.text.quantities import MEASURES, bare_numbers, is_unit
 
 GroundingVerdict = Literal["supported", "unsupported", "unsure", "no_claim"]
 
@@ -232,7 +233,8 @@ def _compare(sentence: str, evidence: Evidence, known: frozenset[str]) -> _Compa
     grams = _four_grams(sentence)
     pairs = list(pairwise(content))
     numbers = _missing_numbers(sentence, evidence)
-    missing_names = tuple(n for n in names(sentence) if stem(n) not in evidence.stems and stem(n) not in known)
+    unknown = [n for n in names(sentence) if stem(n) not in evidence.stems and stem(n) not in known]
+    missing_names = tuple(n for n in unknown if not is_unit(n) and n.casefold() not in MONTHS)
     differs = number_difference(sentence, best.text) if best else None
     opposite = antonym_pair(wanted, best.content) if best else None
     reasons = []
@@ -251,7 +253,7 @@ def _compare(sentence: str, evidence: Evidence, known: frozenset[str]) -> _Compa
         sum(g in evidence.four_grams for g in grams) / len(grams) if grams else 0.0,
         _common_subsequence(every, best.stems) / len(every) if best and every else 0.0,
         float(bool(numbers)),
-        float(min(2, len(missing_names))),
+        float(min(2, len(unknown))),
         float(differs is not None),
         float(opposite is not None),
     )

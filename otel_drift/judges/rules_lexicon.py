@@ -64,11 +64,16 @@ def _rarity_table() -> tuple[dict[str, float], float]:
     data = json.loads(files(__package__).joinpath("data/rarity.json").read_text("utf-8"))
     total = math.log(data["documents"] + 1)
     table = {
-        word: 1.0 - math.log(int(frequency) + 1) / total
+        word: _exact(1.0 - math.log(int(frequency) + 1) / total)
         for frequency, group in data["stems_by_frequency"].items()
         for word in group.split()
     }
-    return table, 1.0 - math.log(2) / total
+    return table, _exact(1.0 - math.log(2) / total)
+
+
+def _exact(value: float) -> float:
+    """A multiple of 1/1024, so that sums are exact and do not depend on the order of a set."""
+    return round(value * 1024) / 1024
 
 
 def rarity(word_stem: str) -> float:

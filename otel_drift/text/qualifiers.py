@@ -56,7 +56,8 @@ _STRONG: dict[QualifierClass, tuple[str, ...]] = {
     ),
     "condition": (
         r"provid(?:ed|ing)(?: that)?(?= (?:the|an?|that|you|it|they|all|both|he|she|no|your|we)\b)",
-        r"(?:as|so) long as|on (?:the )?condition that|only (?:if|when)|unless|subject to|assuming(?: that)?",
+        r"(?:as|so) long as|on (?:the )?condition that|only (?:if|when)|unless|assuming(?: that)?",
+        r"subject to (?!.{0,25}\b(?:tax(?:es|ation)?|dut(?:y|ies)|fees?|charges?|vat|law)\b)",
         r"except (?:for|in|when|where|that)|with the exception of|in the absence of",
     ),
     "approximation": (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +241,10 @@ NO_CONTRADICTIONS = {
     "other denominators": ("Roaming data costs 3 EUR per day abroad.", "Roaming data costs 20 EUR per month abroad."),
     "the same in other units": ("The warranty lasts two years here.", "The warranty lasts 24 months here."),
     "a rounding": ("The charge will be about 0.348% of the assets.", "The charge will be about 0.35% of the assets."),
+    "another condition": (
+        "Admission to the museum costs 14 EUR for adults.",
+        "With the city card, admission to the museum costs 11 EUR for adults.",
+    ),
     "several figures": (
         "The fee is 10% up to 500 EUR and 20% above 500 EUR.",
         "The fee is 20% above 500 EUR.",
@@ -260,6 +267,14 @@ def test_a_figure_both_of_whose_values_stand_in_one_passage_is_no_contradiction(
         ("Mail?", both, "Standard parcels arrive within 3 days."), ("And?", both, "Parcels arrive within 6 days.")
     )
     assert events(audited) == []
+
+
+def test_a_figure_whose_sources_were_not_recorded_needs_the_very_same_words() -> None:
+    said = "Admission to the old museum costs 14 EUR for adults."
+    other, same = said.replace("old museum", "museum garden"), said.replace("14", "15")
+    for later, expected in ((other.replace("14", "11"), []), (same, [("t2", "CONTRADICTION")])):
+        unrecorded = turn(2, "And?", later, "", retrieval="not_captured")
+        assert events(session(turn(1, "Cost?", said, said), unrecorded)) == expected
 
 
 def test_a_contradiction_needs_a_grounded_earlier_claim() -> None:
@@ -458,6 +473,15 @@ def test_names_in_the_question_are_not_missing() -> None:
     sentence = "The employer in Norway matches contributions up to 5% of pensionable pay."
     assert grounding(sentence, [PASSAGE]).missing_names == ("Norway",)
     assert grounding(sentence, [PASSAGE], "I work in Norway, what do I get?").missing_names == ()
+
+
+def test_the_shipped_weights_are_what_the_dev_sets_give(shared: Path) -> None:
+    script = Path(__file__).parents[1] / "bench" / "fit_rules.py"
+    environment = {**os.environ, "OTEL_DRIFT_SHARED": str(shared)}
+    run = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert run.returncode == 0, run.stderr
 
 
 # --- the labelled conversations -----------------------------------------------------------------
