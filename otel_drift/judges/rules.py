@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -12,7 +12,7 @@ from otel_drift.errors import PermanentJudgeError
 from otel_drift.judges.rules_drift import UnreadableError, audit_session
 from otel_drift.judges.rules_grounding import Grounding, grounding
 from otel_drift.judges.rules_lexicon import grounding_model
-from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Session
+from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask
 
 __all__ = ["Grounding", "RulesJudge", "grounding"]
 
@@ -55,14 +55,15 @@ class RulesJudge:
         Raises:
             PermanentJudgeError: an audit, a step of it, or a language that these rules do not cover.
         """
-        if task.audit != "factual_drift" or not isinstance(task.material, Session):
+        answers = _ANSWERS.get(type(task.material).__name__)
+        if answers is None:
             raise PermanentJudgeError(
                 f"the embedded judge cannot answer {task.audit}/{task.step}: name a model with --model",
                 reason="unsupported_task",
             )
         started = time.perf_counter()
         try:
-            answer = _verified(audit_session(task.material), task)
+            answer = answers(task)
         except UnreadableError as error:
             raise PermanentJudgeError(
                 f"the embedded judge reads English only ({error}): name a model with --model",
@@ -76,6 +77,37 @@ class RulesJudge:
             finish_reason="stop",
             parameters=dict(self.parameters()),
         )
+
+
+def _factual_drift(task: JudgeTask) -> dict[str, Any]:
+    return _verified(audit_session(task.material), task)
+
+
+def _longform_drift(task: JudgeTask) -> dict[str, Any]:
+    from otel_drift.judges.rules_longform import audit_sentences
+
+    return audit_sentences(task.material)
+
+
+def _source_conflict(task: JudgeTask) -> dict[str, Any]:
+    from otel_drift.judges import rules_source_conflict
+
+    return rules_source_conflict.answer(task)
+
+
+def _citation(task: JudgeTask) -> dict[str, Any]:
+    from otel_drift.judges import rules_citation
+
+    return rules_citation.answer(task)
+
+
+_ANSWERS: Mapping[str, Callable[[JudgeTask], dict[str, Any]]] = {
+    "Session": _factual_drift,
+    "LongformMaterial": _longform_drift,
+    "ConflictMaterial": _source_conflict,
+    "CitedTurn": _citation,
+}
+"""Who answers, by the type of a step's material: an audit may have steps of another one."""
 
 
 def _verified(answer: dict[str, Any], task: JudgeTask) -> dict[str, Any]:
