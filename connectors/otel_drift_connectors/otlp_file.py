@@ -74,6 +74,8 @@ class OtlpFileSource:
         Raises:
             SourceError: a path does not exist, a glob or folder holds nothing, or no file can be opened.
         """
+        self.span_count = self.log_count = self._done = 0
+        self._log.clear()
         files = input_files(self._paths)
         self._total = sum(_size(file.path) for file in files)
         opened = 0

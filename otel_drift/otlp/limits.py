@@ -54,6 +54,11 @@ class ProblemLog:
         self._limits = limits
         self._on_problem = on_problem
 
+    def clear(self) -> None:
+        """Start again."""
+        self.kept.clear()
+        self.count = 0
+
     def report(self, reason: str, record: str = "") -> None:
         """Count one problem of the current file. `record` says which record: a line, a byte, an ordinal."""
         problem = RecordError(reason, file=self.file, record=record)

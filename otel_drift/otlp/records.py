@@ -34,7 +34,8 @@ STATUS_CODES = {
     for name in (code, f"STATUS_CODE_{code}")
 }  # fmt: skip
 
-TRACE_KEYS = ("resourceSpans", "resource_spans")
+TRACE_KEYS = ("resourceSpans", "resource_spans", "batches")
+"""``batches`` is what Tempo calls them in a trace downloaded from it."""
 LOG_KEYS = ("resourceLogs", "resource_logs")
 METRIC_KEYS = ("resourceMetrics", "resource_metrics", "resourceProfiles", "resource_profiles")
 SCOPE_ARRAY_KEYS = (

@@ -166,6 +166,14 @@ def test_the_same_file_by_path_link_and_folder_is_read_once(tmp_path: Path) -> N
     assert len(records) == 1
 
 
+def test_reading_again_starts_again(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(dumped(request(span(1), span(2, traceId="x"))))
+    source = OtlpFileSource([tmp_path])
+    first, second = [list(source.read()) for _ in range(2)]
+    assert first == second
+    assert (source.span_count, source.problem_count, len(source.problems)) == (1, 1, 1)
+
+
 def test_limits_apply_to_each_file(tmp_path: Path) -> None:
     (tmp_path / "large.json").write_bytes(dumped(request(*[span(number) for number in range(10)])))
     (tmp_path / "small.json").write_bytes(dumped(request(span(1))))

@@ -246,6 +246,17 @@ def test_a_resource_after_more_records_than_are_held_is_a_problem(tmp_path: Path
     assert spans_of(records)[-1].resource == {"service.name": "policy-bot"}
 
 
+def test_a_trace_downloaded_from_tempo_is_read(tmp_path: Path) -> None:
+    document = {"batches": with_base64_ids(request(span(1), span(2, parent=1)))["resourceSpans"]}
+    for indent in (None, 2):
+        records, problems = read_bytes(tmp_path, dumped(document, indent=indent))
+        assert [(record.span_id, record.parent_id) for record in spans_of(records)] == [
+            (span_id(1), None),
+            (span_id(2), span_id(1)),
+        ]
+        assert not problems
+
+
 def test_scopes_stay_apart_while_their_resource_is_awaited(tmp_path: Path) -> None:
     entry = {
         "scopeSpans": [
