@@ -71,7 +71,8 @@ class LabelsJudge:
 
     def ask(self, task: JudgeTask) -> JudgeAnswer:
         self.tasks.append(task)
-        turns = labelled_turns(task.material, self.labels) if isinstance(task.material, Session) else {}
+        session = getattr(task.material, "session", task.material)
+        turns = labelled_turns(session, self.labels) if isinstance(session, Session) else {}
         if task.audit not in ANSWERS or not turns:
             raise PermanentJudgeError(f"no labels for {task.audit}", reason="unsupported_task")
         return JudgeAnswer(json.dumps(ANSWERS[task.audit](task, turns)), self.name, 100, 50, 0.001)

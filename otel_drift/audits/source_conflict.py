@@ -16,7 +16,7 @@ from otel_drift import prompting
 from otel_drift.audits.source_conflict_answer import ConflictAnswer, ConflictsAnswer, ConflictSeverity, WrittenAnswer
 from otel_drift.audits.source_conflict_checks import MARKER, check_conflicts, check_written
 from otel_drift.audits.source_conflict_report import CANONICAL, RANKS, build_report, settled
-from otel_drift.audits.source_conflict_sources import same_text, sources_of
+from otel_drift.audits.source_conflict_sources import ConflictMaterial, same_text, sources_of
 from otel_drift.errors import ConfigError, UnitError
 from otel_drift.model import Finding, Passage, Session, Turn
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
@@ -144,7 +144,8 @@ def _conflicts_step(session: Session, settings: AuditSettings) -> Step:
     def check(answer: BaseModel) -> list[str]:
         return check_conflicts(cast("ConflictsAnswer", answer), known, turn)
 
-    return Step("conflicts", CONFLICTS_PROMPT, _inputs(turn, settings), ConflictsAnswer, check, session, max_repairs=2)
+    material = ConflictMaterial(session)
+    return Step("conflicts", CONFLICTS_PROMPT, _inputs(turn, settings), ConflictsAnswer, check, material, max_repairs=2)
 
 
 def _answer_step(session: Session, conflicts: Sequence[ConflictAnswer]) -> Step:

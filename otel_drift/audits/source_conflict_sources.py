@@ -14,13 +14,20 @@ from dataclasses import dataclass
 
 from otel_drift import text
 from otel_drift.audits.factual_drift_quotes import stem_set
-from otel_drift.model import Passage, Turn
+from otel_drift.model import Passage, Session, Turn
 
 NEAR_IDENTICAL = 0.8
 """Share of content stems two texts have in common from which they can be copies, all figures and names being equal."""
 
 _LEAST_STEMS = 5
 _NEGATION = re.compile(r"\b(?:no|not|never|none|neither|nor|without|cannot|\w+n['’]t)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictMaterial:
+    """What a judge that reads no prompt is given: a session that holds just the turn in question."""
+
+    session: Session
 
 
 @dataclass(frozen=True, slots=True)
