@@ -6,43 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from otel_drift.normalise.document_fields import MARKS, document, document_from_parts
 from otel_drift.normalise.step import Document
-from otel_drift.normalise.values import first_text, load, number, structured, text_of
+from otel_drift.normalise.values import literal, number, structured, text_of
 
-TEXT_KEYS = (
-    "page_content",
-    "pageContent",
-    "text",
-    "content",
-    "body",
-    "chunk",
-    "chunk_text",
-    "chunkText",
-    "snippet",
-    "passage",
-    "passage_text",
-    "document",
-    "excerpt",
-    "document_content",
-    "raw_content",
-)
-ID_KEYS = (
-    "id",
-    "doc_id",
-    "_id",
-    "document_id",
-    "documentId",
-    "docId",
-    "chunk_id",
-    "chunkId",
-    "passage_id",
-    "node_id",
-    "id_",
-    "source_id",
-    "uuid",
-    "key",
-)
-SCORE_KEYS = ("relevance_score", "score", "similarity", "_score", "relevanceScore", "similarity_score", "@search.score")
 _CONTAINERS = (
     "documents",
     "docs",
@@ -70,10 +37,6 @@ _CONTAINERS = (
     "outputs",
     "response",
     "structuredContent",
-)
-_NESTED = ("metadata", "_source", "payload", "fields", "attributes", "properties", "meta")
-_MARKS = frozenset(
-    (*ID_KEYS, *SCORE_KEYS, "distance", "source", "title", "metadata", "url", "score_", "rank", "_source")
 )
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>[^)]*)\), score=(?P<score>[^)>]*)\)>")
 MAX_DOCUMENTS = 2_000
@@ -117,15 +80,8 @@ def _repr_content(value: str) -> str | None:
     if quote not in ("'", '"'):
         return None
     match = re.match(r"content=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", value, re.DOTALL)
-    loaded = structured_literal(match.group(1)) if match else None
+    loaded = literal(match.group(1)) if match else None
     return loaded if isinstance(loaded, str) else None
-
-
-def structured_literal(text: str) -> Any:
-    """A Python string literal evaluated, or None."""
-    from otel_drift.normalise.values import literal
-
-    return literal(text)
 
 
 def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Document, ...] | None:
@@ -157,7 +113,7 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
 
 def _part(item: Any) -> Any:
     """What a content part (``{"type": "text", "text": "[…]"}``) holds where that is data, not prose."""
-    if not isinstance(item, dict) or item.get("type") not in ("text", "json") or _MARKS & item.keys():
+    if not isinstance(item, dict) or item.get("type") not in ("text", "json") or MARKS & item.keys():
         return None
     inner = item.get("text") if item["type"] == "text" else item.get("json", item.get("value"))
     if isinstance(inner, str):
@@ -197,7 +153,7 @@ def _document_repr(item: str) -> Document | None:
     found: dict[str, str] = {}
     for match in _REPR_FIELD.finditer(item):
         raw = match[2]
-        evaluated = structured_literal(raw) if raw[:1] in "'\"" else raw
+        evaluated = literal(raw) if raw[:1] in "'\"" else raw
         if isinstance(evaluated, str):
             found.setdefault(match[1], evaluated)
     text = found.get("page_content") or found.get("content")
@@ -231,7 +187,7 @@ def _from_mapping(value: dict[str, Any], strings: bool, depth: int) -> tuple[Doc
         if found is not None:
             return found
     single = document(value)
-    return (single,) if single is not None and single.text and len(_MARKS & value.keys()) >= 1 else None
+    return (single,) if single is not None and single.text and len(MARKS & value.keys()) >= 1 else None
 
 
 def _columns(value: dict[str, Any]) -> tuple[Document, ...]:
@@ -251,115 +207,5 @@ def _columns(value: dict[str, Any]) -> tuple[Document, ...]:
         text = texts[index] if index < len(texts) and isinstance(texts[index], str) else None
         distance = number(distances[index]) if index < len(distances) else None
         score = None if distance is None else 1.0 - distance
-        rows.append(_described(text_of(own), text or _text(metadata), score, metadata, {}))
+        rows.append(document_from_parts(text_of(own), text, score, metadata))
     return tuple(rows)
-
-
-def document(value: dict[str, Any]) -> Document | None:
-    """One document of any shape, or None where the mapping is none (a chat message, say)."""
-    if value.get("lc") and isinstance(value.get("kwargs"), dict):
-        value = value["kwargs"]
-    if "role" in value and not (_MARKS & value.keys()):
-        return None
-    node = value.get("node")
-    if not isinstance(node, dict):
-        node = value.get("document") if isinstance(value.get("document"), dict) else value.get("chunk")
-    if isinstance(node, dict):
-        inner = document(node)
-        if inner is not None:
-            score = _score(value)
-            return inner.with_score(score) if score is not None else inner
-    metadata = _metadata(value)
-    text = _text(value)
-    if text is None and metadata:
-        text = _text(metadata)
-    own = first_text(value, *ID_KEYS) or (first_text(metadata, *ID_KEYS) if metadata else None)
-    score = _score(value)
-    if score is None and metadata:
-        score = _score(metadata)
-    marked = score is not None or "score" in value or _MARKS & (value.keys() - set(ID_KEYS))
-    if text is None and (own is None or not marked):
-        return None
-    return _described(own, text, score, metadata, value)
-
-
-def _metadata(value: dict[str, Any]) -> dict[str, Any]:
-    for key in _NESTED:
-        inner = value.get(key)
-        if isinstance(inner, str) and inner[:1] == "{":
-            inner, _ = load(inner)
-        if isinstance(inner, dict):
-            return inner
-    return {}
-
-
-def _text(value: dict[str, Any]) -> str | None:
-    for key in TEXT_KEYS:
-        inner = value.get(key)
-        if isinstance(inner, str) and inner.strip():
-            return inner
-        if (
-            isinstance(inner, list)
-            and inner
-            and all(isinstance(i, dict) and isinstance(i.get("text"), str) for i in inner)
-        ):
-            return "\n".join(i["text"] for i in inner)
-        if isinstance(inner, dict) and isinstance(inner.get("text"), str):
-            return str(inner["text"])
-    return None
-
-
-def _score(value: dict[str, Any]) -> float | None:
-    for key in SCORE_KEYS:
-        found = number(value.get(key))
-        if found is not None:
-            return found
-    distance = number(value.get("distance"))
-    return None if distance is None else 1.0 - distance
-
-
-_FIELDS: dict[str, tuple[str, int]] = {
-    key: (name, place)
-    for name, keys in {
-        "title": ("title", "document_title", "name", "heading"),
-        "source": ("source", "url", "uri", "file_name", "filename", "file_path", "path", "link"),
-        "author": ("author", "authors", "creator"),
-        "date": ("date", "effective", "effective_date", "published", "published_at", "publication_date", "updated_at",
-                 "last_modified", "modified", "created_at", "year"),
-        "document_type": ("document_type", "doc_type", "documentType", "category", "file_type", "mime_type"),
-    }.items()
-    for place, key in enumerate(keys)
-}  # fmt: skip
-
-
-def _described(
-    own: str | None, text: str | None, score: float | None, metadata: dict[str, Any], value: dict[str, Any]
-) -> Document:
-    best: dict[str, tuple[int, str]] = {}
-    for offset, mapping in ((0, value), (100, metadata)):
-        for key, inner in mapping.items():
-            field = _FIELDS.get(key)
-            if field is None or inner is None or inner == "" or isinstance(inner, dict | bool):
-                continue
-            name, place = field
-            if name not in best or best[name][0] > place + offset:
-                if isinstance(inner, list):
-                    inner = ", ".join(i for i in inner if isinstance(i, str))
-                best[name] = (place + offset, inner if isinstance(inner, str) else str(inner))
-    return Document(own, text, score, *(best[name][1] if name in best else None for name in _NAMES))
-
-
-_NAMES = ("title", "source", "author", "date", "document_type")
-
-
-def document_from_flat(own: Any, content: Any, score: Any, metadata: Any) -> Document:
-    """A document given as separate attributes (id, content, score, metadata as mapping or JSON text)."""
-    details = structured(metadata)
-    details = details if isinstance(details, dict) else {}
-    text = content if isinstance(content, str) else text_of(content)
-    value = number(score)
-    if value is None:
-        value = _score(details)
-    return _described(
-        (text_of(own) or None) or first_text(details, *ID_KEYS), text or _text(details), value, details, {}
-    )

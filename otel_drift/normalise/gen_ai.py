@@ -57,6 +57,7 @@ class GenAI(Reader):
     """Spans with `gen_ai.*` attributes."""
 
     name = "gen_ai"
+    facts = frozenset({"model", "prompt_name", "prompt_version"})
 
     def kind(self, step: Step) -> Kind:
         """From `gen_ai.operation.name`, else from what else is there."""

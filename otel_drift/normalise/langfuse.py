@@ -38,6 +38,7 @@ class Langfuse(Reader):
     """Spans with `langfuse.observation.type` (or other `langfuse.*` keys)."""
 
     name = "langfuse"
+    facts = frozenset({"model", "app_version", "prompt_name", "prompt_version", "environment", "tags"})
 
     def kind(self, step: Step) -> Kind:
         """From the observation type."""

@@ -18,6 +18,7 @@ class LiteLLM(Reader):
     """`raw_gen_ai_request` spans, and LiteLLM's fields written onto an application's span."""
 
     name = "litellm"
+    facts = frozenset({"model"})
     raw = True
 
     def kind(self, step: Step) -> Kind:

@@ -65,11 +65,15 @@ def _messages(value: Any, default_role: str, depth: int) -> Iterator[ChatMessage
         elif isinstance(loaded, str) and loaded.strip():
             yield ChatMessage(default_role, loaded)
     elif isinstance(value, list):
-        if value and all(isinstance(item, str) for item in value):
+        if value and isinstance(value[0], str) and all(isinstance(item, str) for item in value):
             yield from (ChatMessage(default_role, item) for item in value if item)
             return
         for item in value:
-            yield from _messages(item, default_role, depth + 1)
+            plain = _plain(item) if isinstance(item, dict) else None
+            if plain is not None:
+                yield plain
+            else:
+                yield from _messages(item, default_role, depth + 1)
     elif isinstance(value, dict):
         yield from _from_mapping(value, default_role, depth)
 
@@ -111,6 +115,9 @@ def _generations(value: Any, depth: int) -> Iterator[ChatMessage]:
 
 def read_message(value: dict[str, Any], default_role: str = "user") -> ChatMessage | None:
     """One message of any shape, or None where the mapping is no message."""
+    plain = _plain(value)
+    if plain is not None:
+        return plain
     kind = value.get("type")
     if value.get("lc") and isinstance(value.get("kwargs"), dict):
         name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else None
@@ -135,6 +142,30 @@ def read_message(value: dict[str, Any], default_role: str = "user") -> ChatMessa
         else:
             return None
     return _build(role, value)
+
+
+_PLAIN_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+
+
+def _plain(value: dict[str, Any]) -> ChatMessage | None:
+    """The two commonest shapes, read without looking further: a role with text, or with one part of text."""
+    role = value.get("role")
+    name = _PLAIN_ROLES.get(role) if isinstance(role, str) else None
+    if name is None:
+        return None
+    content = value.get("content")
+    if isinstance(content, str):
+        if value.get("tool_calls") or value.get("function_call") or value.get("toolCalls") or value.get("parts"):
+            return None
+        return ChatMessage(name, content)
+    parts = value.get("parts") if content is None else content
+    if isinstance(parts, list) and len(parts) == 1 and not value.get("tool_calls") and not value.get("function_call"):
+        part = parts[0]
+        if isinstance(part, dict) and part.get("type") == "text":
+            text = part.get("content", part.get("text"))
+            if isinstance(text, str):
+                return ChatMessage(name, text)
+    return None
 
 
 def _build(role: str, value: dict[str, Any]) -> ChatMessage:

@@ -40,6 +40,7 @@ class Mlflow(Reader):
     """Spans with `mlflow.spanType`."""
 
     name = "mlflow"
+    facts = frozenset({"model"})
 
     def kind(self, step: Step) -> Kind:
         """From `mlflow.spanType`."""

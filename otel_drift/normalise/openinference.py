@@ -9,7 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from otel_drift.model import Attributes
-from otel_drift.normalise.documents import document_from_flat, read_documents
+from otel_drift.normalise.document_fields import document_from_flat
+from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages, role_of
 from otel_drift.normalise.names import (
     CONTEXT_KEYS,
@@ -42,6 +43,7 @@ class OpenInference(Reader):
     """Spans that carry `openinference.span.kind` or OpenInference's indexed keys."""
 
     name = "openinference"
+    facts = frozenset({"model", "prompt_name", "prompt_version", "tags", "project"})
 
     def kind(self, step: Step) -> Kind:
         """From the span kind attribute; the indexed keys alone do not make an LLM call."""

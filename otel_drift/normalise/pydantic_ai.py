@@ -14,6 +14,7 @@ class PydanticAI(Reader):
     """Agent runs, and model calls of versions that wrote their messages into `events` or `all_messages_events`."""
 
     name = "pydantic_ai"
+    facts = frozenset({"model"})
 
     def kind(self, step: Step) -> Kind:
         """A span with a final result or all messages is an agent run; older tool spans have `tool_response`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise.lazy import lazy
@@ -13,8 +13,7 @@ from otel_drift.normalise.values import load, structured
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(NamedTuple):
     """A tool call the model asked for; `arguments` as text (usually JSON)."""
 
     id: str | None
@@ -22,8 +21,7 @@ class ToolUse:
     arguments: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(NamedTuple):
     """What a tool call returned, as a message carried it: text or structured data."""
 
     id: str | None
@@ -31,8 +29,7 @@ class ToolResult:
     content: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
+class ChatMessage(NamedTuple):
     """One message; `role` is user, assistant, system or tool."""
 
     role: str
@@ -41,8 +38,7 @@ class ChatMessage:
     results: tuple[ToolResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A retrieved document. `text` is None where only the id is known."""
 
     id: str | None
@@ -56,7 +52,7 @@ class Document:
 
     def with_score(self, score: float | None) -> Document:
         """The same document with another score."""
-        return replace(self, score=score)
+        return self._replace(score=score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +72,8 @@ class Reader:
     raw = False
     """Whether the convention keeps the provider's raw request: the last choice where a call was read twice."""
 
+    facts: frozenset[str] = frozenset()
+    """Which names `fact` knows."""
     last_resort = False
     """Whether the reader is asked only where no other knows the span's role."""
 
@@ -274,9 +272,10 @@ class Step:
     def fact(self, name: str) -> Any:
         """A single fact such as ``model``; see `Reader.fact`."""
         for reader in self.readers:
-            value = reader.fact(self, name)
-            if value is not None and value != "":
-                return value
+            if name in reader.facts:
+                value = reader.fact(self, name)
+                if value is not None and value != "":
+                    return value
         return None
 
     @lazy
@@ -286,7 +285,8 @@ class Step:
             if message.uses:
                 return None
             if message.text.strip():
-                return message.text
+                text: str = message.text
+                return text
         return None
 
     @lazy

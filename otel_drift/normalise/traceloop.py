@@ -27,6 +27,7 @@ class Traceloop(Reader):
     """Spans with `traceloop.*` attributes."""
 
     name = "traceloop"
+    facts = frozenset({"prompt_name", "prompt_version"})
 
     def kind(self, step: Step) -> Kind:
         """From `traceloop.span.kind`; the GenAI operation on the same span is more specific."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_drift.normalise.documents import document_from_flat, read_documents
+from otel_drift.normalise.document_fields import document_from_flat
+from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document, Kind, Reader, Step
 from otel_drift.normalise.values import number
 

@@ -17,6 +17,7 @@ class Vercel(Reader):
     """Spans with `ai.*` attributes."""
 
     name = "vercel_ai"
+    facts = frozenset({"model", "prompt_name"})
 
     def kind(self, step: Step) -> Kind:
         """From `ai.operationId`: the outer call is an agent run, each ``do…`` a model call."""

@@ -230,7 +230,7 @@ def _by_history(units: list[Unit]) -> list[Unit]:
     """Time order, but a turn whose history holds another's answer comes after it (clocks of two hosts differ)."""
     follows: dict[int, set[int]] = {}
     for index, unit in enumerate(units):
-        if not unit.history:
+        if not unit.history or (index and unit.history[-1] in units[index - 1].pairs_after):
             continue
         last = unit.history[-1]
         for other in range(index + 1, len(units)):
@@ -283,15 +283,15 @@ def _alternatives(units: Sequence[Unit]) -> list[Draft]:
     drafts: list[Draft] = []
     resent = any(u.history for u in units)
     later_pairs = [set(u.history) for u in units]
+    by_history: dict[tuple[object, ...], list[Draft]] = {}
     for index, unit in enumerate(units):
+        place = tuple(unit.history)
         draft = None
         if resent and unit.answered:
-            for candidate in reversed(drafts):
-                if _branches(candidate.unit, unit):
-                    draft = candidate
-                    break
+            draft = next((d for d in reversed(by_history.get(place, [])) if _branches(d.unit, unit)), None)
         if draft is None:
             drafts.append(Draft(unit))
+            by_history.setdefault(place, []).append(drafts[-1])
             continue
         after = later_pairs[index + 1 :]
         old_counts = any(pairs_in(draft.unit, pairs) for pairs in after)
@@ -310,9 +310,7 @@ def _alternatives(units: Sequence[Unit]) -> list[Draft]:
 
 
 def _branches(one: Unit, other: Unit) -> bool:
-    """Whether two units answer at the same place of the conversation."""
-    if one.history != other.history:
-        return False
+    """Whether two units of equal history answer at the same place of the conversation."""
     if fold(one.user or "") == fold(other.user or ""):
         return bool(one.user)
     return bool(one.history)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from otel_drift.model import ReadFrom, RetrievalState, ToolCall
 from otel_drift.normalise import Step
@@ -16,6 +17,8 @@ from otel_drift.sessions.prompt import find_passages
 from otel_drift.sessions.tree import Node
 from otel_drift.sessions.unit import Unit
 
+_RANKS = re.compile(r"rank|post_?process|compress|filter|select|fus", re.IGNORECASE)
+"""Names of chains that may have reordered or thinned out what was retrieved."""
 WEAK_FORMS = frozenset({"numbered", "bullets", "paragraphs", "metadata"})
 
 
@@ -63,7 +66,7 @@ def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
         known = {d.id: d for s in sources for d in s.documents or () if d.id and d.text}
         for index, item in enumerate(documents):
             if not item[0].text and item[0].id in known:
-                documents[index] = (replace(item[0], text=known[item[0].id].text), item[1], item[2])
+                documents[index] = (item[0]._replace(text=known[item[0].id].text), item[1], item[2])
         evidence.found = _completed([item for item in documents if item[0].text], sources)
         partial = any(s.partial and not s.shadowed for s in sources)
         missing = any(not item[0].text for item in documents)
@@ -266,10 +269,13 @@ def _current(unit: Unit) -> list[ChatMessage]:
 def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
     """Chains that return documents: custom retrievers (texts) and custom rerankers (ids and scores only)."""
     found: list[Source] = []
+    known = any(d.text for s in sources for d in s.documents or ())
     last_call = unit.call.span.start if unit.call is not None else unit.end
     for node in unit.nodes:
         step = node.step
         if step.kind != "chain" or node.calls or step.span.start > last_call:
+            continue
+        if known and not _RANKS.search(step.span.name):
             continue
         output = step.output
         if not isinstance(output, list) and not (isinstance(output, dict) and len(output) <= 3):
@@ -304,7 +310,7 @@ def _active(sources: Sequence[Source]) -> list[Source]:
         considered = _keys(reranker.candidates) if reranker.candidates else None
         known = {d.id: d for s in active[:index] for d in s.documents or () if d.id}
         reranker.documents = tuple(
-            replace(known[d.id], score=d.score) if not d.text and d.id in known else d for d in reranker.documents
+            known[d.id]._replace(score=d.score) if not d.text and d.id in known else d for d in reranker.documents
         )
         for before in active[:index]:
             if before.documents is None:
@@ -419,7 +425,7 @@ def _completed(
                     d.document_type or other.document_type,
                 )
         if d.id in scores and stage != "reranker":
-            d = replace(d, score=scores[d.id])
+            d = d._replace(score=scores[d.id])
         completed.append((d, stage, ref))
     return completed
 
@@ -450,8 +456,7 @@ def _joined(d: Document, index: int, ids: Sequence[tuple[Document, ReadFrom, str
         other = ids[index][0] if len(ids) == total else None
     if other is None:
         return d
-    return replace(
-        d,
+    return d._replace(
         id=other.id,
         score=other.score if other.score is not None else d.score,
         title=d.title or other.title,

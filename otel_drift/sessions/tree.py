@@ -39,36 +39,67 @@ def plant(steps: Sequence[Step]) -> list[Node]:
     nodes: dict[str, Node] = {}
     for step in steps:
         nodes.setdefault(step.span.span_id, Node(step))
+    roots: list[Node] = []
+    lost = False
     for node in nodes.values():
-        parent = nodes.get(node.step.span.parent_id or "")
-        if parent is not None and parent is not node:
+        parent_id = node.step.span.parent_id
+        parent = nodes.get(parent_id) if parent_id else None
+        if parent is None or parent is node:
+            roots.append(node)
+            lost = lost or bool(parent_id)
+        else:
             node.parent = parent
-    sound: set[int] = set()
-    for node in nodes.values():
-        _break_cycle(node, sound)
-    for node in nodes.values():
-        if node.parent is not None:
-            node.parent.children.append(node)
-    roots = _with_lost_parents([node for node in nodes.values() if node.parent is None])
+            parent.children.append(node)
+    if lost:
+        roots = _with_lost_parents(roots)
+    ordered = _walk(roots)
+    if len(ordered) < len(nodes):
+        roots.extend(_cycle_heads(nodes.values(), ordered))
+        ordered = _walk(roots)
+    _mark_calls(ordered)
+    return ordered
+
+
+def _walk(roots: list[Node]) -> list[Node]:
+    """Pre-order, children in the order of time."""
     ordered: list[Node] = []
-    stack = sorted(roots, key=lambda n: order(n.step.span), reverse=True)
+    stack = sorted(roots, key=_node_order, reverse=True) if len(roots) > 1 else list(roots)
     trail: list[Node] = []
     while stack:
         node = stack.pop()
-        node.depth = node.parent.depth + 1 if node.parent else 0
         while trail and trail[-1] is not node.parent:
             trail.pop().last = len(ordered)
+        node.depth = len(trail)
         node.first = len(ordered)
         ordered.append(node)
         trail.append(node)
-        if node.children:
-            if len(node.children) > 1:
-                node.children.sort(key=lambda n: order(n.step.span))
-            stack.extend(reversed(node.children))
+        children = node.children
+        if children:
+            if len(children) > 1:
+                children.sort(key=_node_order)
+            stack.extend(reversed(children))
     while trail:
         trail.pop().last = len(ordered)
-    _mark_calls(ordered)
     return ordered
+
+
+def _node_order(node: Node) -> tuple[Any, ...]:
+    return order(node.step.span)
+
+
+def _cycle_heads(nodes: Iterable[Node], reached: Sequence[Node]) -> list[Node]:
+    """One node of each cycle of parent links, cut loose to be a root."""
+    seen = {id(node) for node in reached}
+    heads = []
+    for node in sorted((n for n in nodes if id(n) not in seen), key=_node_order):
+        if id(node) in seen:
+            continue
+        assert node.parent is not None
+        node.parent.children.remove(node)
+        node.parent = None
+        heads.append(node)
+        seen.update(id(n) for n in _walk([node]))
+    return heads
 
 
 def _with_lost_parents(roots: list[Node]) -> list[Node]:
@@ -94,19 +125,6 @@ def _with_lost_parents(roots: list[Node]) -> list[Node]:
     return kept
 
 
-def _break_cycle(node: Node, sound: set[int]) -> None:
-    trail: list[Node] = []
-    seen: set[int] = set()
-    current: Node | None = node
-    while current is not None and id(current) not in sound:
-        seen.add(id(current))
-        trail.append(current)
-        if current.parent is not None and id(current.parent) in seen:
-            current.parent = None
-        current = current.parent
-    sound.update(seen)
-
-
 def _mark_calls(ordered: Sequence[Node]) -> None:
     """Mark the model calls; of nested spans of one call (wrapper and client library) only the richest counts."""
     index = 0
@@ -127,6 +145,8 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
                 for n in inner:
                     n.call = True
         index = node.last
+    if not any(node.call for node in ordered):
+        return
     before = [0]
     for node in ordered:
         before.append(before[-1] + node.call)

@@ -43,16 +43,25 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
     folded = fold(last)
     if root and fold(root) and fold(root) in folded:
         return root
-    options = [text for text, _ in candidates if text and text.strip()]
-    for option in options:
-        if fold(option) == folded:
-            return last
     question = from_template(last)
-    for option in options:
-        short = fold(option)
-        if short and short in folded and (question is None or short in fold(question) or fold(question) in short):
-            return option
-    return question if question is not None else last
+    asked = fold(question) if question is not None else None
+    best: str | None = None
+    for text, _ in candidates:
+        short = fold(text)
+        if short == folded:
+            return last if best is None else best
+        if short and best is None and short in folded and (asked is None or short in asked or asked in short):
+            if asked is not None:
+                return text
+            best = text
+    if question is not None:
+        return question
+    return best if best is not None and _mostly(best, folded) else last
+
+
+def _mostly(short: str, folded: str) -> bool:
+    """Whether a candidate inside the message is more than a word that happens to be in it."""
+    return len(short) >= 12 and " " in short
 
 
 def from_template(text: str) -> str | None:
