@@ -1,0 +1,379 @@
+"""Citation marks in an answer: ``[1]``, ``[2, 3]``, ``[id]``, ``(Source: x)``, ``¹``, ``[^1]``, ``Sources:`` lists.
+
+Everything else in brackets is none: code, links, checkboxes, dates, intervals, ``[sic]``, and brackets that the answer
+copied from a passage together with the words before them. In doubt a bracket is no mark: a mark that leads nowhere is
+a finding, and what is no mark must never become one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from otel_drift.citation.sources import Target, named_target, numbered_target, same_shape
+from otel_drift.model import Passage
+from otel_drift.text import fold
+from otel_drift.text.quantities import is_unit
+
+MarkKind = Literal["number", "id", "named", "superscript", "footnote", "listed"]
+LONGEST_ANSWER = 400_000
+"""Characters of an answer that are looked at for marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A citation mark as written (``answer[start:end] == text``), and what it points at, one target a name.
+
+    `reads_as_word` says that the sentence needs it ("as [2] says"); `kind` ``listed`` is an entry of a list of sources
+    at the end, which speaks for no sentence.
+    """
+
+    text: str
+    start: int
+    end: int
+    kind: MarkKind
+    targets: tuple[Target, ...]
+    reads_as_word: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of an answer in order, and where its text ends and a list of sources or footnotes begins."""
+
+    marks: tuple[Mark, ...]
+    body_end: int
+    notes: tuple[tuple[int, int], ...] = ()
+
+
+_FENCE = re.compile(
+    r"^(?P<fence>[ \t]*(?:```|~~~))[^\n]*\n.*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_NO_TEXT = re.compile(
+    r"`[^`\n]{1,2000}`|!\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|^\s*(?:[-*+]|\d{1,3}[.)])\s+\[[ xX]\]"
+    r"|\\\[.{0,2000}?\\\]|\$[^$\n]{1,500}\$",
+    re.MULTILINE,
+)
+_LINK = re.compile(r"\[([^\[\]\n]{0,300})\]\(\s*<?([^)\s>]{1,2000})>?(?:\s[^)\n]{0,200})?\)")
+_DEFINITION = re.compile(r"^[ \t]*\[(?P<caret>\^?)(?P<key>[^\]\n]{1,60})\]:[ \t]*(?P<text>\S[^\n]*)$", re.MULTILINE)
+_LIST_HEAD = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*)?[*_]{0,2}(?:Sources?|References?|Citations?|Bibliography|Footnotes?|Works cited|Quellen)"
+    r"(?: used| cited| consulted)?[*_]{0,2}[ \t]*(?P<colon>:?)[*_]{0,2}[ \t]*(?P<rest>[^\n]*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_ENTRY = re.compile(
+    r"^[ \t]*(?:[-*+•·][ \t]+)?(?:\[\^?(?P<key>\d{1,3})\]|(?P<number>\d{1,3})[.)])?"
+    r"[ \t]*[:.–-]?[ \t]*(?P<text>[^\n]*?)[ \t]*$"
+)
+_BRACKET = re.compile(r"\[(?P<square>[^\[\]\n]{1,200})\]|【(?P<wide>[^【】\n]{1,200})】|［(?P<full>[^［］\n]{1,200})］")
+_SUP = re.compile(r"<sup>\s*\[?(?P<inside>\d{1,3}(?:\s*[,;–-]\s*\d{1,3}){0,20})\]?\s*</sup>", re.IGNORECASE)
+_NUMBERS = re.compile(r"\d{1,3}(?:\s*[,;–—‑-]\s*\d{1,3}){0,30}")
+_NAMED_PAREN = re.compile(
+    r"\((?:Sources?|Refs?\.?|References?|Quellen?|cf\.|see)\s*(?::\s*|(?=\d))(?P<name>(?:[^()\n]|\([^()\n]{0,200}\)){1,300})\)",
+    re.IGNORECASE,
+)
+_ORDINAL = re.compile(
+    r"(?:the\s+)?(?:sources?|refs?\.?|references?|docs?|documents?|passages?|contexts?|chunks?)\s*[#:_-]?\s*"
+    r"(?P<numbers>\d{1,3}(?:\s*(?:[,;–-]|and|&)\s*\d{1,3}){0,20})",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"(?:sources?|refs?\.?|references?|quellen?)\s*:\s*(?P<name>.+)", re.IGNORECASE)
+_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴-⁹]+(?:[,˒‚⸴][⁰¹²³⁴-⁹]+)*")
+_SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_INTERVAL_BEFORE = re.compile(
+    r"(?:=|∈|±|\b(?:intervals?|ranges?|between|CI|values?|from|domain|bounds?|limits?|within|scale|set|array|list|vector))"
+    r"\s*(?:of|in|is|are|:)?\s*$",
+    re.IGNORECASE,
+)
+_WORD_BEFORE = re.compile(
+    r"\b(?:in|as|see|to|of|from|by|per|with|unlike|under|sources?|passages?|documents?|refs?\.?|references?)\s*$",
+    re.IGNORECASE,
+)
+_OPENS = re.compile(r"(?:^|[.!?…\n])[\"'“(*_\s]*$")
+
+
+def find_marks(answer: str, passages: Sequence[Passage]) -> Marks:
+    """Find the citation marks of an answer and what they point at.
+
+    Numbers count the passages of the turn in their order (from 0 where the answer uses ``[0]``); a footnote or an
+    entry of a list of sources goes by the id, title, source or URL it names, else by its number.
+
+    Args:
+        answer: the answer as the trace has it.
+        passages: the passages of the same turn.
+    """
+    answer = answer[:LONGEST_ANSWER]
+    skipped = _Spans([match.span() for match in (*_FENCE.finditer(answer), *_NO_TEXT.finditer(answer))])
+    notes = _definitions(answer, skipped)
+    list_start, entries = _source_list(answer, skipped)
+    taken = _Spans([*skipped.spans, *(note.span for note in notes)])
+    numbers_from = 0 if _counts_from_zero(answer, len(passages)) else 1
+    by_key = {note.key: note for note in (*entries, *notes)}
+    reader = _Reader(answer, passages, numbers_from, by_key, any(note.caret for note in notes))
+    found: list[Mark] = []
+    for mark in (*_links(reader, taken), *_superscripts(reader), *_parenthesised(reader), *_bracketed(reader)):
+        if not taken.overlap(mark.start, mark.end) and mark.start < list_start:
+            found.append(mark)
+            taken.add(mark.start, mark.end)
+    found += [mark for mark in map(reader.entry, entries) if mark is not None]
+    found.sort(key=lambda mark: mark.start)
+    return Marks(tuple(found), list_start, tuple(note.span for note in notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """A footnote definition or an entry of a list of sources. `key` is empty where it has no number."""
+
+    key: str
+    text: str
+    span: tuple[int, int]
+    caret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    answer: str
+    passages: Sequence[Passage]
+    numbers_from: int
+    notes: dict[str, _Note]
+    has_footnotes: bool
+
+    def number(self, digits: str) -> Target:
+        """The passage a number stands for: by its note where that names one, else by its place."""
+        note = self.notes.get(digits)
+        if note is not None:
+            target = named_target(note.text, self.passages)
+            if target.passages:
+                return Target(digits, target.passages)
+            if note.caret and target.dangling:
+                return Target(digits, (), dangling=True)
+        return numbered_target(digits, self.passages, self.numbers_from)
+
+    def footnote(self, key: str) -> Target:
+        note = self.notes.get(key)
+        if note is not None:
+            target = named_target(note.text, self.passages)
+            if target.passages:
+                return Target(key, target.passages)
+            ordinal = _ORDINAL.search(note.text)
+            if ordinal:
+                return numbered_target(ordinal["numbers"].split(",")[0].strip(), self.passages, self.numbers_from)
+            return Target(key, (), dangling=target.dangling)
+        if self.has_footnotes or not key.isdigit():
+            return Target(key, (), dangling=True)
+        return numbered_target(key, self.passages, self.numbers_from)
+
+    def names(self, text: str) -> tuple[Target, ...]:
+        """What a list of names after "Source:" points at."""
+        whole = named_target(text, self.passages)
+        if whole.passages:
+            return (whole,)
+        for separator in (r"\s*;\s*", r"\s*(?:,|;|\band\b|&)\s*"):
+            parts = [part for part in re.split(separator, text) if part.strip()]
+            targets = [self.number(p) if p.isdigit() and len(p) <= 3 else named_target(p, self.passages) for p in parts]
+            if any(target.passages for target in targets):
+                return tuple(targets)
+        return (whole,)
+
+    def entry(self, entry: _Note) -> Mark | None:
+        if not entry.text:
+            return None
+        target = named_target(entry.text, self.passages)
+        if not target.passages and entry.key:
+            place = numbered_target(entry.key, self.passages, self.numbers_from)
+            target = Target(entry.text, place.passages) if place.passages else target
+        start, end = entry.span
+        return Mark(self.answer[start:end], start, end, "listed", (target,))
+
+    def as_word(self, start: int, end: int) -> bool:
+        before, after = self.answer[max(0, start - 40) : start], self.answer[end : end + 3]
+        if _WORD_BEFORE.search(before):
+            return True
+        return bool(_OPENS.search(before)) and after[:1] == " " and after[1:2].islower()
+
+    def copied(self, start: int, end: int) -> bool:
+        """Whether a passage has this bracket after the same words: then the answer only repeats it."""
+        words = fold(self.answer[max(0, start - 16) : end])
+        return len(words) > end - start + 6 and any(words in fold(passage.text or "") for passage in self.passages)
+
+
+class _Spans:
+    def __init__(self, spans: list[tuple[int, int]]) -> None:
+        self.spans = spans
+
+    def add(self, start: int, end: int) -> None:
+        self.spans.append((start, end))
+
+    def overlap(self, start: int, end: int) -> bool:
+        return any(a < end and start < b for a, b in self.spans)
+
+
+def _definitions(answer: str, skipped: _Spans) -> list[_Note]:
+    return [
+        _Note(match["key"].strip(), match["text"].strip(), match.span(), bool(match["caret"]))
+        for match in _DEFINITION.finditer(answer)
+        if not skipped.overlap(*match.span())
+    ]
+
+
+def _source_list(answer: str, skipped: _Spans) -> tuple[int, list[_Note]]:
+    """Where a closing list of sources begins, and its entries; the length of the answer where there is none."""
+    for head in _LIST_HEAD.finditer(answer):
+        if skipped.overlap(*head.span()):
+            continue
+        rest, after = head["rest"].strip(" *_"), answer[head.end() :]
+        if rest and (not head["colon"] or after.strip()):
+            continue
+        if rest:
+            return head.start(), [_Note("", rest, (head.start("rest"), head.end("rest")))]
+        entries = _entries(answer, head.end())
+        if entries:
+            return head.start(), entries
+    return len(answer), []
+
+
+def _entries(answer: str, start: int) -> list[_Note]:
+    """The lines from `start` to the end as entries; none where a line is too long to be one."""
+    found = []
+    position = start
+    for line in answer[start:].splitlines(keepends=True):
+        match = _ENTRY.match(line.rstrip("\r\n"))
+        if line.strip():
+            if match is None or len(line) > 400:
+                return []
+            first = len(line) - len(line.lstrip())
+            span = (position + first, position + len(line.rstrip()))
+            text = re.sub(r"^\[([^\]]+)\]\(([^)]+)\)$", r"\1 \2", match["text"])
+            text = re.sub(r"^\[([^\]]{1,200})\]$", r"\1", text)
+            definition = re.match(r"[ \t]*\[\^(?P<key>[^\]\n]{1,60})\]:", line)
+            if not definition:
+                found.append(_Note(match["key"] or match["number"] or "", text, span))
+        position += len(line)
+    return found
+
+
+def _counts_from_zero(answer: str, passages: int) -> bool:
+    return "[0]" in answer and f"[{passages}]" not in answer and bool(re.search(r"[^\W\d_)\].] ?\[0\]", answer))
+
+
+def _links(reader: _Reader, taken: _Spans) -> Iterator[Mark]:
+    """Links whose address is a passage's source are marks; all other links are none."""
+    for match in _LINK.finditer(reader.answer):
+        target = named_target(match[2], reader.passages)
+        if target.passages:
+            yield Mark(match[0], *match.span(), "named", (target,), not match[1].strip().isdigit())
+        else:
+            taken.add(*match.span())
+
+
+def _superscripts(reader: _Reader) -> Iterator[Mark]:
+    for match in _SUP.finditer(reader.answer):
+        targets = _group(reader, match["inside"])
+        if targets and not re.search(r"\d\s*$", reader.answer[: match.start()][-3:]):
+            yield Mark(match[0], *match.span(), "superscript", targets)
+    for match in _SUPERSCRIPT.finditer(reader.answer):
+        if not _is_exponent(reader.answer, match.start()):
+            digits = [run.translate(_SUPERSCRIPT_DIGITS) for run in re.findall(r"[⁰¹²³⁴-⁹]+", match[0])]
+            if len(digits) == 1 and len(digits[0]) > 1 and int(digits[0]) > len(reader.passages):
+                digits = list(digits[0])
+            yield Mark(match[0], *match.span(), "superscript", tuple(reader.number(n) for n in digits))
+
+
+def _is_exponent(answer: str, start: int) -> bool:
+    """Whether a superscript follows a unit, a number, a symbol or a short name: m², 10³, x², R²."""
+    word = re.search(r"[^\W\d_]+$", answer[max(0, start - 40) : start])
+    if word:
+        return len(word[0]) < 4 or is_unit(word[0])
+    return answer[start - 1 : start] not in tuple(".,;:!?)\"'”’") or start == 0
+
+
+def _parenthesised(reader: _Reader) -> Iterator[Mark]:
+    for match in _NAMED_PAREN.finditer(reader.answer):
+        name = match["name"].strip()
+        targets = _group(reader, name) if _NUMBERS.fullmatch(name) else reader.names(name)
+        if match[0][1:4].lower() in ("see", "cf."):
+            targets = tuple(target for target in targets if target.passages)
+        if targets:
+            yield Mark(match[0], *match.span(), "named", targets)
+    for match in re.finditer(r"\((?P<inside>[^()\n]{4,60})\)", reader.answer):
+        ordinal = _ORDINAL.fullmatch(match["inside"].strip())
+        targets = _group(reader, ordinal["numbers"]) if ordinal else ()
+        if targets:
+            yield Mark(match[0], *match.span(), "number", targets)
+
+
+def _bracketed(reader: _Reader) -> Iterator[Mark]:
+    for match in _BRACKET.finditer(reader.answer):
+        inside = (match["square"] or match["wide"] or match["full"]).strip()
+        start, end = match.span()
+        kind, targets = _read_bracket(reader, inside, start, end)
+        if targets and not reader.copied(start, end):
+            yield Mark(match[0], start, end, kind, targets, reader.as_word(start, end))
+
+
+def _read_bracket(reader: _Reader, inside: str, start: int, end: int) -> tuple[MarkKind, tuple[Target, ...]]:
+    ids = _ids(reader, inside)
+    if ids:
+        return "id", ids
+    if inside.startswith("^") and re.fullmatch(r"\^[\w-]{1,40}(?:\s*,\s*\^[\w-]{1,40})*", inside):
+        return "footnote", tuple(reader.footnote(key.strip(" ^")) for key in inside.split(","))
+    if _NUMBERS.fullmatch(inside):
+        return "number", () if _is_index(reader, inside, start, end) else _group(reader, inside)
+    ordinal = _ORDINAL.fullmatch(inside)
+    if ordinal:
+        return "number", _group(reader, ordinal["numbers"])
+    named = _NAMED.fullmatch(inside)
+    if named:
+        return "named", reader.names(named["name"].strip())
+    exact = named_target(inside, reader.passages, exact=True)
+    return "named", (exact,) if exact.passages else ()
+
+
+def _ids(reader: _Reader, inside: str) -> tuple[Target, ...]:
+    """Passage ids, one or several; an invented one counts where it has the form of the others beside it."""
+    known = {passage.id.casefold(): index for index, passage in enumerate(reader.passages) if passage.own_id}
+    if inside.casefold() in known:
+        return (Target(inside, (known[inside.casefold()],)),)
+    if not known or _NUMBERS.fullmatch(inside):
+        return ()
+    parts = [part.strip() for part in re.split(r"[,;]", inside)]
+    targets = [Target(part, (known[part.casefold()],)) for part in parts if part.casefold() in known]
+    unknown = [part for part in parts if part.casefold() not in known]
+    if any(not same_shape(part, known) for part in unknown):
+        return ()
+    return (*targets, *(Target(part, (), dangling=True) for part in unknown))
+
+
+def _is_index(reader: _Reader, inside: str, start: int, end: int) -> bool:
+    """Whether bracketed numbers are an array index, an interval, or copied from a passage."""
+    before, after = reader.answer[max(0, start - 40) : start], reader.answer[end : end + 20]
+    if re.search(r"[\w)\]]*(?:[_=(]|[a-z][A-Z]|\w\.\w)[\w)\]]*$", before) and not before[-1:].isspace():
+        return True
+    if re.match(r"[\w=(]|\.\w|\s*[=+*/<>]\s*\w", after):
+        return True
+    numbers = [int(n) for n in re.findall(r"\d+", inside)]
+    inside_range = [reader.numbers_from <= n < reader.numbers_from + len(reader.passages) for n in numbers]
+    if not any(inside_range) and any(f"[{inside}]" in (passage.text or "") for passage in reader.passages):
+        return True
+    if 0 in numbers and reader.numbers_from == 1:
+        return True
+    if len(numbers) < 2:
+        return False
+    word = re.match(r"\s?([^\W\d_]+|%|°)", after)
+    followed_by_unit = word is not None and (word[1] in "%°" or is_unit(word[1]))
+    return not any(inside_range) or followed_by_unit or bool(_INTERVAL_BEFORE.search(before))
+
+
+def _group(reader: _Reader, inside: str) -> tuple[Target, ...]:
+    """``1, 3–5`` as targets; a range that runs the wrong way or too far is none."""
+    targets: list[Target] = []
+    for part in re.split(r"\s*(?:[,;&]|and)\s*", inside):
+        ends = [int(n) for n in re.findall(r"\d+", part)]
+        if len(ends) == 2:
+            if not ends[0] < ends[1] <= ends[0] + 30:
+                return ()
+            targets += [reader.number(str(n)) for n in range(ends[0], ends[1] + 1)]
+        elif ends:
+            targets.append(reader.number(str(ends[0])))
+    return tuple(targets)
