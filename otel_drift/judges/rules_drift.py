@@ -15,6 +15,8 @@ from otel_drift.judges.rules_statements import Reading, read, similarity
 from otel_drift.model import Session, Turn
 from otel_drift.text import is_english, qualifiers, statements
 
+ALIKE = 0.6
+"""Similarity from which two statements with the same figures count as one said twice."""
 LEAST_SHARED = 2
 """Statements that share fewer content stems are not held against each other."""
 
@@ -99,7 +101,7 @@ def _contradicted(claim: StatedClaim, earlier: list[StatedClaim]) -> dict[str, A
         found = contradiction(other.said, claim.said)
         if found and (best is None or found.probability > best[0]):
             best = (found.probability, found.reason, other)
-    if best is None:
+    if best is None or any(_says_so_too(claim, other) for other in earlier):
         return None
     probability, reason, other = best
     return _event(
@@ -111,6 +113,14 @@ def _contradicted(claim: StatedClaim, earlier: list[StatedClaim]) -> dict[str, A
         probability,
         acknowledged=any(is_correction(s.text) for s in statements(claim.turn.answer or "")),
     )
+
+
+def _says_so_too(claim: StatedClaim, earlier: StatedClaim) -> bool:
+    """Whether an earlier grounded claim gives all figures of `claim` in like words: then `claim` only repeats it."""
+    figures = claim.reading.figures
+    if not figures or not {f.text for f in figures} <= {f.text for f in earlier.reading.figures}:
+        return False
+    return similarity(claim.reading.content, earlier.reading.content)[0] >= ALIKE
 
 
 def _dropped(claim: StatedClaim, earlier: list[StatedClaim], contradicted: str | None) -> Iterator[dict[str, Any]]:

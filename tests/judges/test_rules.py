@@ -277,6 +277,13 @@ def test_a_figure_whose_sources_were_not_recorded_needs_the_very_same_words() ->
         assert events(session(turn(1, "Cost?", said, said), unrecorded)) == expected
 
 
+def test_repeating_one_grounded_claim_does_not_contradict_another() -> None:
+    fasting = "Patients should not eat for 12 hours before the test."
+    other = "Before a glucose tolerance test patients should not eat for 10 hours."
+    audited = talk(("A?", fasting, fasting), ("B?", other, other), ("A again?", "Tubes have a purple cap.", fasting))
+    assert events(audited) == []
+
+
 def test_a_contradiction_needs_a_grounded_earlier_claim() -> None:
     audited = talk(
         ("What?", PASSAGE, "Drivers in Norway get a meal voucher of 12 EUR per day."),
