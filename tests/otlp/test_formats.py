@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from otel_drift.model import Record
 from otel_drift.otlp import ReadLimits, json_values
 from otlp.samples import (
     START,
@@ -83,18 +85,21 @@ SPELLINGS: dict[str, Callable[[Any], bytes]] = {
 }
 
 
+@cache
+def _spelled(path: Path, spelling: str) -> tuple[bytes, list[Record]]:
+    return SPELLINGS[spelling](capture(path)), read(path)[0]
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("small", [False, True], ids=["whole", "walked"])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 def test_a_capture_reads_the_same_however_it_is_spelled(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, packed: bool, small: bool
 ) -> None:
     if small:  # nothing is parsed as a whole line: every document is walked level by level
         monkeypatch.setattr(json_values, "LINE", 64)
     for name in CAPTURES:
-        document = capture(shared / "traces" / name)
-        expected, _ = read(shared / "traces" / name)
-        data = SPELLINGS[spelling](document)
+        data, expected = _spelled(shared / "traces" / name, spelling)
         records, problems = read_bytes(tmp_path, gzip.compress(data, 1) if packed else data)
         assert not problems, name
         assert records == expected, name
