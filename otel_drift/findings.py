@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otel_drift.model import SEVERITY_SCORES, Annotation, Finding, Severity, Target, Turn, Unit, worst
+from otel_drift.model import SEVERITY_SCORES, Annotation, Finding, Session, Severity, Target, Turn, Unit, worst
 from otel_drift.report.escape import terminal_safe
 
 SEVERITY_NAME = "drift_severity"
@@ -23,7 +23,7 @@ def annotations(unit: Unit) -> tuple[Annotation, ...]:
     With findings: on each answer span ``<audit>``, one ``<audit>.<type>`` a type, ``drift_severity`` and
     ``contradiction_type``; on the session (if it has an id) and its first trace ``drift_severity`` and ``<audit>``.
     Clean: ``NONE`` for the latter two on one target, the session or else the trace. No verdict: the outcome as label
-    on that target, no score, and `error_type`. Findings a person rejected count as none.
+    on that target, no score, and `error_type`. Findings a person rejected or muted count as none.
 
     Args:
         unit: An audited unit.
@@ -31,7 +31,7 @@ def annotations(unit: Unit) -> tuple[Annotation, ...]:
     Returns:
         Annotations with `revision` 0: the ledger counts revisions.
     """
-    found = [finding for finding in unit.findings if finding.status != "rejected"]
+    found = standing(unit)
     by_span: dict[str, list[Finding]] = {}
     for finding in sorted(found, key=lambda one: (one.turn_number, _rank(one), one.event_id)):
         by_span.setdefault(finding.span_ref, []).append(finding)
@@ -44,6 +44,11 @@ def annotations(unit: Unit) -> tuple[Annotation, ...]:
     elif not found and session.trace_ids:
         made += _overall(unit, "trace", found)
     return tuple(made)
+
+
+def standing(unit: Unit) -> list[Finding]:
+    """The findings that count: neither rejected nor muted by a person."""
+    return [finding for finding in unit.findings if finding.status != "rejected" and not finding.muted]
 
 
 def unit_record(unit: Unit) -> dict[str, Any]:
@@ -90,6 +95,14 @@ def annotation_id(target: Target, ids: Sequence[str], name: str) -> str:
     return hashlib.sha256(json.dumps([target, *ids, name]).encode()).hexdigest()[:32]
 
 
+def root_of(session: Session) -> tuple[str | None, str | None]:
+    """The first trace of a session and, where known, its root span."""
+    trace_id = session.trace_ids[0] if session.trace_ids else None
+    root = next((turn.root_ref for turn in session.turns if turn.root_ref), None) or ""
+    root_trace, _, root_span = root.partition(":")
+    return trace_id, root_span if root_trace == trace_id and root_span else None
+
+
 def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
     trace_id, _, span_id = ref.partition(":")
     if not trace_id or not span_id:
@@ -132,9 +145,7 @@ def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
 def _overall(unit: Unit, target: Target, found: list[Finding]) -> list[Annotation]:
     """The two values of a whole session, on itself or on its first trace (there on the root span)."""
     session = unit.session
-    trace_id = session.trace_ids[0] if session.trace_ids else None
-    root = next((turn.root_ref for turn in session.turns if turn.root_ref), None) or ""
-    root_trace, _, root_span = root.partition(":")
+    trace_id, root_span = root_of(session)
     ids = (session.key, session.session_id or "") if target == "session" else (trace_id or "",)
     severity = worst([finding.severity for finding in found])
     verdict = _has_verdict(unit)
@@ -146,7 +157,7 @@ def _overall(unit: Unit, target: Target, found: list[Finding]) -> list[Annotatio
             name=name,
             target=target,
             trace_id=trace_id,
-            span_id=root_span if root_trace == trace_id and root_span else None,
+            span_id=root_span,
             session_id=session.session_id,
             label=severity if verdict else unit.outcome,
             score=SEVERITY_SCORES[severity] if verdict else None,
@@ -214,6 +225,7 @@ def _finding_record(finding: Finding) -> dict[str, Any]:
         "quotes": list(finding.quotes),
         "likely_cause": finding.likely_cause,
         "status": finding.status,
+        "muted": finding.muted,
     }
 
 

@@ -286,7 +286,8 @@ class Finding:
     """A suspicion with evidence, ready to be written to a platform.
 
     `type` is the canonical type (``CONTRADICTION``); `span_ref` the answer it concerns; `earlier_ref` the earlier
-    answer it conflicts with. `quotes` were checked verbatim against the trace.
+    answer it conflicts with. `quotes` were checked verbatim against the trace. `status` and `muted` (why, where it is)
+    are what people said of it, put in by the ledger.
     """
 
     event_id: str
@@ -302,6 +303,7 @@ class Finding:
     quotes: tuple[str, ...] = ()
     likely_cause: str | None = None
     status: FindingStatus = "suspected"
+    muted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

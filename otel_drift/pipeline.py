@@ -159,5 +159,4 @@ def _known(one: Audit, session: Session, fingerprint: str, line: Line) -> Unit |
 
 def _committed(units: list[Unit], line: Line) -> Iterator[Unit]:
     for unit in units:
-        line.ledger.commit_unit(line.run_id, unit, findings.annotations(unit), line.sinks)
-        yield unit
+        yield line.ledger.commit_unit(line.run_id, unit, findings.annotations, line.sinks, domain=line.settings.domain)

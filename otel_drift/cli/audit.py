@@ -50,11 +50,14 @@ class Totals:
     cost: float | None = None
 
     def add(self, unit: Unit) -> None:
-        """Count one unit."""
+        """Count one unit; findings a person rejected or muted don't count."""
+        from otel_drift.findings import standing
+
         self.units += 1
         self.outcomes[unit.outcome] += 1
-        self.severities.update(finding.severity for finding in unit.findings)
-        self.types.update(finding.type for finding in unit.findings)
+        counted = standing(unit)
+        self.severities.update(finding.severity for finding in counted)
+        self.types.update(finding.type for finding in counted)
         self.calls += unit.calls
         if unit.calls:
             self.input_tokens += unit.input_tokens

@@ -5,7 +5,7 @@ SQLAlchemy is imported when a ledger is opened, not with this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -94,12 +94,16 @@ class Ledger:
         self,
         run_id: int | None,
         unit: Unit,
-        annotations: Sequence[Annotation],
+        annotations: Sequence[Annotation] | Callable[[Unit], Sequence[Annotation]],
         sinks: Iterable[str],
         *,
         cursor: tuple[str, str | None] | None = None,
-    ) -> None:
+        domain: str | None = None,
+    ) -> Unit:
         """Commit a unit, its attempts, findings and annotations, and what it owes each sink, in one transaction.
+
+        What it asks of people (`policy.demands`) becomes review items in the same transaction; what people have said
+        of its findings before (verdicts, mutes) is put into the unit that is returned, and said on platforms.
 
         An annotation that says something new gets the next revision and is owed to every sink; one that says the
         same is owed only to sinks that never had it; one the unit no longer makes is withdrawn (unless the unit is
@@ -109,16 +113,19 @@ class Ledger:
         Args:
             run_id: From `begin_run`.
             unit: The result; ``unit.content_sha256`` is the fingerprint it is found by.
-            annotations: What it says on platforms, from `findings.annotations`.
+            annotations: What it says on platforms: `findings.annotations` itself, which is then given the unit with
+                what people said of it; or annotations made before, taken as they are.
             sinks: Names of the sinks that are to get it.
             cursor: A source's name and the cursor to go on from once this is committed.
+            domain: The domain the run was told; abstentions in high-stakes ones go to review.
         """
         from otel_drift.ledger import runs, units
 
         with self._database.writing() as connection:
-            units.commit(connection, run_id, unit, annotations, sinks)
+            settled = units.commit(connection, run_id, unit, annotations, sinks, domain)
             if cursor is not None:
                 runs.set_cursor(connection, *cursor)
+        return settled
 
     def owe(self, unit_id: str, sinks: Iterable[str]) -> None:
         """Owe sinks what is current of a unit and never was owed to them (`commit_unit` does this too)."""

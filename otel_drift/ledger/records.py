@@ -84,8 +84,10 @@ def unit_from_json(
 
 
 def finding_to_json(finding: Finding) -> str:
-    """A finding as JSON."""
-    return to_json(_shallow(finding))
+    """A finding as JSON, as it was judged: who muted it is kept elsewhere."""
+    kept = _shallow(finding)
+    del kept["muted"]
+    return to_json(kept)
 
 
 def finding_from_json(text: str) -> Finding:
@@ -115,8 +117,23 @@ def withdrawn(text: str) -> str:
 
 
 def messages_sha256(attempt: Attempt) -> str:
-    """What was sent, as a hash: the text itself is in the trace and would be kept twice."""
+    """What was sent, as a hash: what a privacy deletion leaves of it."""
     return sha256(to_json([[message.role, message.content] for message in attempt.messages]))
+
+
+def messages_to_json(attempt: Attempt) -> tuple[str, dict[str, str]]:
+    """What was sent as JSON, system messages by hash; and those by their hash, as they are the same in every ask."""
+    instructions: dict[str, str] = {}
+    sent = []
+    for message in attempt.messages:
+        if message.role == "system":
+            body = to_json(message.content)
+            digest = sha256(body)
+            instructions[digest] = body
+            sent.append({"role": message.role, "sha256": digest})
+        else:
+            sent.append({"role": message.role, "content": message.content})
+    return to_json(sent), instructions
 
 
 def _shallow(record: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-REVISION = "0001"
+REVISION = "0002"
 """The migration this code expects; a test compares it with the migrations' head."""
 
 VERSION_TABLE = "otel_drift_version"
@@ -91,6 +91,7 @@ attempt = sa.Table(
     sa.Column("cached", sa.Boolean, nullable=False),
     sa.Column("errors", sa.Text, nullable=False),
     sa.Column("messages_sha256", sa.Text, nullable=False),
+    sa.Column("messages", sa.Text),
     sa.Column("answer", sa.Text),
     sa.Column("answer_sha256", sa.Text),
     sa.Column("model", sa.Text),
@@ -112,7 +113,9 @@ finding = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("span_ref", sa.Text, nullable=False),
     sa.Column("body", sa.Text),
+    sa.Column("fingerprint", sa.Text, index=True),
 )
+"""`fingerprint`: the same pair of claims on the same passages, in whatever session."""
 
 contribution = sa.Table(
     "otel_drift_contribution",
@@ -161,3 +164,100 @@ cursor = sa.Table(
     sa.Column("cursor", sa.Text),
     sa.Column("updated", sa.BigInteger, nullable=False),
 )
+
+instructions = sa.Table(
+    "otel_drift_instructions",
+    metadata,
+    sa.Column("sha256", sa.Text, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+"""System messages, each once: our prompts and the operator's settings, no text of traces."""
+
+evidence = sa.Table(
+    "otel_drift_evidence",
+    metadata,
+    sa.Column("result_id", _serial, sa.ForeignKey("otel_drift_unit.result_id"), primary_key=True),
+    sa.Column("frame", sa.Text, nullable=False),
+    sa.Column("for_user", sa.Text, index=True),
+    sa.Column("packet", sa.Text),
+    sa.Column("packet_sha256", sa.Text),
+)
+"""What a result rests on: ids, times and versions (`frame`), the texts a reviewer needs (`packet`)."""
+
+passage = sa.Table(
+    "otel_drift_passage",
+    metadata,
+    sa.Column("result_id", _serial, sa.ForeignKey("otel_drift_unit.result_id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("passage_key", sa.Text, primary_key=True, index=True),
+    sa.Column("passage_id", sa.Text, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("title", sa.Text),
+)
+"""The passages behind each finding."""
+
+membership = sa.Table(
+    "otel_drift_membership",
+    metadata,
+    sa.Column("run_id", _serial, sa.ForeignKey("otel_drift_run.run_id"), primary_key=True),
+    sa.Column("unit_id", sa.Text, primary_key=True),
+    sa.Column("result_id", _serial, sa.ForeignKey("otel_drift_unit.result_id"), nullable=False),
+)
+"""The units of each run, those found again included."""
+
+review = sa.Table(
+    "otel_drift_review",
+    metadata,
+    sa.Column("item_id", sa.Text, primary_key=True),
+    sa.Column("unit_id", sa.Text, nullable=False, index=True),
+    sa.Column("result_id", _serial, sa.ForeignKey("otel_drift_unit.result_id"), nullable=False),
+    sa.Column("event_id", sa.Text, index=True),
+    sa.Column("status", sa.Text, nullable=False, index=True),
+    sa.Column("reasons", sa.Text, nullable=False),
+    sa.Column("content_sha256", sa.Text, nullable=False),
+    sa.Column("opened", sa.BigInteger, nullable=False),
+    sa.Column("resolved", sa.BigInteger),
+    sa.Column("resolved_by", sa.Text),
+    sa.Column("why", sa.Text),
+)
+"""What people are asked: one row a finding (`event_id`) or unit. `status`: see `policy.ItemStatus`."""
+
+review_log = sa.Table(
+    "otel_drift_review_log",
+    metadata,
+    sa.Column("log_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("item_id", sa.Text, nullable=False, index=True),
+    sa.Column("result_id", _serial, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("said_by", sa.Text),
+    sa.Column("why", sa.Text),
+    sqlite_autoincrement=True,
+)
+"""Every change of a review item's status, appended."""
+
+mute = sa.Table(
+    "otel_drift_mute",
+    metadata,
+    sa.Column("mute_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("fingerprint", sa.Text, nullable=False, index=True),
+    sa.Column("event_id", sa.Text, nullable=False),
+    sa.Column("audit", sa.Text, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.BigInteger),
+    sa.Column("removed", sa.BigInteger),
+    sqlite_autoincrement=True,
+)
+
+erasure = sa.Table(
+    "otel_drift_erasure",
+    metadata,
+    sa.Column("erasure_id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("selector", sa.Text, nullable=False),
+    sa.Column("counts", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""Privacy deletions: when, by what kind of selector, how much. Whose texts they were is not kept."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from otel_drift.ledger import deliveries, records
+from otel_drift import findings
+from otel_drift.ledger import deliveries, evidence, history, records, reviews
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import annotation, attempt, contribution, finding, unit
+from otel_drift.ledger.schema import annotation, attempt, contribution, delivery, finding, instructions, unit
 from otel_drift.model import SEVERITY_SCORES, Annotation, Attempt, Session, Unit
+from otel_drift.review import verdict_annotations
 
 _SETTLED = ("answer_", "turn_exceeds_window", "comparison_exceeds_window", "source_exceeds_window")
 """How reasons for ``inconclusive`` begin that the same ask would meet again. After any other (judge down, time-out,
@@ -31,33 +33,63 @@ def find(connection: Connection, unit_id: str, fingerprint: str, session: Sessio
     ).one_or_none()
     if row is None or (row.outcome == "inconclusive" and not _is_settled(row.reason)):
         return None
-    found = connection.execute(
-        sa.select(finding.c.body).where(finding.c.result_id == row.result_id).order_by(finding.c.position)
-    ).scalars()
-    return records.unit_from_json(
-        row.body,
-        unit_id=unit_id,
-        audit=row.audit,
-        fingerprint=fingerprint,
-        session=session,
-        findings=tuple(records.finding_from_json(body) for body in found),
-    )
+    return reviews.settled(connection, row.result_id, _from_row(connection, row, session))[0]
 
 
 def commit(
-    connection: Connection, run_id: int | None, result: Unit, annotations: Sequence[Annotation], sinks: Iterable[str]
-) -> None:
-    """Write a unit and everything that follows from it; the caller's transaction makes it one step."""
-    _supersede(connection, run_id, result)
-    says = {one.id: one for one in annotations}
-    of_unit = contribution.c.unit_id == records.column(result.unit_id)
-    said = set(connection.execute(sa.select(contribution.c.annotation_id).where(of_unit)).scalars())
-    # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
-    vanished = set() if result.outcome == "inconclusive" else said - set(says)
-    _contribute(connection, result.unit_id, says, sorted(vanished | (said & set(says))))
-    touched = [*says, *sorted(vanished)]
-    _revise(connection, result.unit_id, touched)
-    owe(connection, result.unit_id, sinks, touched)
+    connection: Connection,
+    run_id: int | None,
+    result: Unit,
+    annotations: Sequence[Annotation] | Callable[[Unit], Sequence[Annotation]],
+    sinks: Iterable[str],
+    domain: str | None = None,
+) -> Unit:
+    """Write a unit and everything that follows from it; the caller's transaction makes it one step.
+
+    Returns:
+        The unit with what people said of its findings.
+    """
+    judged = reviews.as_judged(connection, result)
+    result_id = _supersede(connection, run_id, judged)
+    if run_id is not None:
+        history.join(connection, run_id, records.column(result.unit_id), result_id)
+    reviews.demand(connection, result_id, judged, domain)
+    settled, verdicts = reviews.settled(connection, result_id, judged)
+    machine = annotations(settled) if callable(annotations) else annotations
+    says = {one.id: one for one in machine}
+    says |= {one.id: one for one in verdict_annotations(settled, verdicts, says.keys())}
+    _say(connection, settled, says, sinks)
+    return settled
+
+
+def republish(connection: Connection, unit_ids: Iterable[str]) -> int:
+    """Say anew, to the sinks that had it, what units say since people decided something about them.
+
+    Returns:
+        How many could be: of a unit whose texts were erased, or that an older version wrote, only the next audit can.
+    """
+    done = 0
+    for unit_id in dict.fromkeys(unit_ids):
+        row = connection.execute(sa.select(unit).where(unit.c.unit_id == unit_id, unit.c.current)).one_or_none()
+        session = None if row is None or row.body is None else evidence.session_of(connection, row.result_id)
+        if row is None or session is None:
+            continue
+        settled, verdicts = reviews.settled(connection, row.result_id, _from_row(connection, row, session))
+        says = {one.id: one for one in findings.annotations(settled)}
+        says |= {one.id: one for one in verdict_annotations(settled, verdicts, says.keys())}
+        _say(connection, settled, says, sinks_of(connection, unit_id))
+        done += 1
+    return done
+
+
+def sinks_of(connection: Connection, unit_id: str) -> list[str]:
+    """The sinks that were ever owed something of a unit."""
+    ids = sa.union(
+        sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == unit_id),
+        sa.select(annotation.c.annotation_id).where(annotation.c.unit_id == unit_id),
+    )
+    query = sa.select(delivery.c.sink).distinct().where(delivery.c.annotation_id.in_(ids)).order_by(delivery.c.sink)
+    return list(connection.execute(query).scalars())
 
 
 def owe(connection: Connection, unit_id: str, sinks: Iterable[str], first: Sequence[str] = ()) -> None:
@@ -84,12 +116,42 @@ def is_known(connection: Connection, result_id: str) -> bool:
     return connection.execute(query).first() is not None
 
 
+def _from_row(connection: Connection, row: sa.Row[Any], session: Session) -> Unit:
+    found = connection.execute(
+        sa.select(finding.c.body).where(finding.c.result_id == row.result_id).order_by(finding.c.position)
+    ).scalars()
+    return records.unit_from_json(
+        row.body,
+        unit_id=row.unit_id,
+        audit=row.audit,
+        fingerprint=row.fingerprint,
+        session=session,
+        findings=tuple(records.finding_from_json(body) for body in found),
+    )
+
+
+def _say(connection: Connection, result: Unit, says: dict[str, Annotation], sinks: Iterable[str]) -> None:
+    """Replace what a unit says, withdraw what it no longer says, and owe both."""
+    of_unit = contribution.c.unit_id == records.column(result.unit_id)
+    said = set(connection.execute(sa.select(contribution.c.annotation_id).where(of_unit)).scalars())
+    # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
+    vanished = set() if result.outcome == "inconclusive" else said - set(says)
+    _contribute(connection, result.unit_id, says, sorted(vanished | (said & set(says))))
+    touched = [*says, *sorted(vanished)]
+    _revise(connection, result.unit_id, touched)
+    owe(connection, result.unit_id, sinks, touched)
+
+
 def _is_settled(reason: str | None) -> bool:
     return (reason or "").startswith(_SETTLED)
 
 
-def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None:
-    """Add the result and make it the current one, unless it is that already and no judge said anything new."""
+def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
+    """Add the result and make it the current one, unless it is that already and no judge said anything new.
+
+    Returns:
+        Its id, or that of the one there is.
+    """
     body = records.unit_to_json(result)
     bodies = [records.finding_to_json(one) for one in result.findings]
     digest = records.sha256(records.to_json([body, bodies]))
@@ -97,11 +159,13 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None
     is_current = sa.and_(unit.c.unit_id == unit_id, unit.c.current)
     if all(one.cached for one in result.attempts):
         same = sa.and_(is_current, unit.c.fingerprint == fingerprint, unit.c.body_sha256 == digest)
-        if connection.execute(sa.select(unit.c.result_id).where(same)).first():
-            return
+        known: int | None = connection.execute(sa.select(unit.c.result_id).where(same)).scalar()
+        if known is not None:
+            evidence.complete(connection, known, result)
+            return known
     connection.execute(sa.update(unit).where(is_current).values(current=False))
     session_id = result.session.session_id
-    result_id = connection.execute(
+    result_id: int = connection.execute(
         sa.insert(unit)
         .values(
             unit_id=unit_id,
@@ -124,6 +188,7 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None
         )
         .returning(unit.c.result_id)
     ).scalar_one()
+    _keep_instructions(connection, result.attempts)
     _insert(connection, attempt, [_attempt_row(result_id, one) for one in result.attempts])
     _insert(
         connection,
@@ -143,6 +208,23 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> None
             for position, (one, body) in enumerate(zip(result.findings, bodies, strict=True))
         ],
     )
+    evidence.keep(connection, result_id, result)
+    return result_id
+
+
+def _keep_instructions(connection: Connection, attempts: Sequence[Attempt]) -> None:
+    bodies: dict[str, str] = {}
+    for one in attempts:
+        bodies |= records.messages_to_json(one)[1]
+    known: set[str] = set()
+    for chunk in chunks(list(bodies)):
+        query = sa.select(instructions.c.sha256).where(instructions.c.sha256.in_(chunk))
+        known |= set(connection.execute(query).scalars())
+    _insert(
+        connection,
+        instructions,
+        [{"sha256": digest, "body": body} for digest, body in bodies.items() if digest not in known],
+    )
 
 
 def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
@@ -158,6 +240,7 @@ def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
         "cached": one.cached,
         "errors": records.to_json(list(one.errors)),
         "messages_sha256": records.messages_sha256(one),
+        "messages": records.messages_to_json(one)[0],
         "answer": answer,
         "answer_sha256": None if answer is None else records.sha256(answer),
         "model": None if one.answer is None else records.column(one.answer.model),

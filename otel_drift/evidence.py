@@ -1,0 +1,202 @@
+"""What a result rests on, kept beside it: its frame (ids, times, versions), its texts, the passages behind a finding.
+
+The frame holds no text of the trace, so it survives a privacy deletion; the packet is what a reviewer reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from otel_drift import text
+from otel_drift.model import Finding, Passage, Session, Turn, Unit
+
+_POINTERS = ("passage_id", "source_id", "source_a", "source_b", "passage", "source")
+"""Keys under which reports name a passage (DESIGN: the four audits)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRef:
+    """A passage behind a finding. `key` is equal for one document wherever it is retrieved."""
+
+    key: str
+    passage_id: str
+    turn: int
+    title: str | None = None
+
+
+def frame(session: Session) -> dict[str, Any]:
+    """What of a session is no text: enough to say where its results belong, and how it was made."""
+    return {
+        "key": session.key,
+        "session_id": session.session_id,
+        "project": session.project,
+        "environment": session.environment,
+        "trace_ids": list(session.trace_ids),
+        "turns": [_turn_frame(turn) for turn in session.turns],
+    }
+
+
+def session_of_frame(kept: Mapping[str, Any]) -> Session:
+    """The session a frame was made of, without its texts."""
+    turns = tuple(
+        Turn(
+            turn_id=turn["turn_id"],
+            number=turn["number"],
+            started=turn["started"],
+            ended=turn["ended"],
+            user=None,
+            answer=None,
+            answer_state=turn["answer_state"],
+            retrieval=turn["retrieval"],
+            root_ref=turn["root_ref"],
+            answer_ref=turn["answer_ref"],
+            trace_ids=tuple(turn["trace_ids"]),
+            model=turn["model"],
+            app_version=turn["app_version"],
+            prompt_name=turn["prompt_name"],
+            prompt_version=turn["prompt_version"],
+        )
+        for turn in kept["turns"]
+    )
+    return Session(
+        key=kept["key"],
+        session_id=kept["session_id"],
+        turns=turns,
+        trace_ids=tuple(kept["trace_ids"]),
+        project=kept["project"],
+        environment=kept["environment"],
+    )
+
+
+def packet(unit: Unit) -> dict[str, Any]:
+    """The texts a reviewer needs: the conversation up to the last turn concerned, passages of the turns concerned.
+
+    For a result without findings (inconclusive, an abstention) every turn is concerned.
+    """
+    numbers = {turn for one in unit.findings for turn in (one.turn_number, one.earlier_turn) if turn is not None}
+    concerned = numbers or {turn.number for turn in unit.session.turns}
+    last = max(concerned, default=0)
+    return {
+        "turns": [_turn_texts(turn, turn.number in concerned) for turn in unit.session.turns if turn.number <= last]
+    }
+
+
+def passages_behind(unit: Unit, finding: Finding) -> tuple[PassageRef, ...]:
+    """The passages a finding rests on: those its part of the report names, else those that hold one of its quotes."""
+    known: dict[str, list[tuple[Turn, Passage]]] = {}
+    for turn in unit.session.turns:
+        for index, passage in enumerate(turn.passages):
+            for name in dict.fromkeys((passage.id, turn.passage_ref(index))):
+                known.setdefault(name, []).append((turn, passage))
+    named = [pointer for part in _parts_about(unit.report or {}, finding) for pointer in _pointers(part)]
+    concerned = {finding.turn_number, finding.earlier_turn}
+    found = [_nearest(known[name], concerned) for name in dict.fromkeys(named) if name in known]
+    if not found:
+        found = [
+            (turn, passage)
+            for turn in unit.session.turns
+            if turn.number in concerned
+            for passage in turn.passages
+            if passage.text and any(text.holds(passage.text, quote) for quote in finding.quotes)
+        ]
+    refs = {(key := _key(passage)): PassageRef(key, passage.id, turn.number, passage.title) for turn, passage in found}
+    return tuple(refs.values())
+
+
+def fingerprint(finding: Finding, behind: Sequence[PassageRef]) -> str:
+    """Equal for the same pair of claims on the same passages, in whatever session: what a mute holds for."""
+    said = [text.fold(quote).casefold() for quote in finding.quotes]
+    return _sha256([finding.audit, finding.type, said, sorted(ref.key for ref in behind)])[:32]
+
+
+def _turn_frame(turn: Turn) -> dict[str, Any]:
+    return {
+        "turn_id": turn.turn_id,
+        "number": turn.number,
+        "started": turn.started,
+        "ended": turn.ended,
+        "answer_state": turn.answer_state,
+        "retrieval": turn.retrieval,
+        "root_ref": turn.root_ref,
+        "answer_ref": turn.answer_ref,
+        "trace_ids": list(turn.trace_ids),
+        "model": turn.model,
+        "app_version": turn.app_version,
+        "prompt_name": turn.prompt_name,
+        "prompt_version": turn.prompt_version,
+        "passages": [
+            {"id": passage.id, "span_ref": passage.span_ref, "sha256": _sha256(passage.text)}
+            for passage in turn.passages
+        ],
+    }
+
+
+def _turn_texts(turn: Turn, with_passages: bool) -> dict[str, Any]:
+    kept: dict[str, Any] = {
+        "turn": turn.number,
+        "turn_id": turn.turn_id,
+        "answer_ref": turn.answer_ref,
+        "root_ref": turn.root_ref,
+        "user": turn.user,
+        "answer": turn.answer,
+        "retrieval": turn.retrieval,
+    }
+    if with_passages:
+        kept["passages"] = [
+            {
+                "ref": turn.passage_ref(index),
+                "id": passage.id,
+                "text": passage.text,
+                "title": passage.title,
+                "source": passage.source,
+                "author": passage.author,
+                "date": passage.date,
+                "document_type": passage.document_type,
+                "span_ref": passage.span_ref,
+            }
+            for index, passage in enumerate(turn.passages)
+        ]
+    return kept
+
+
+def _parts_about(report: Mapping[str, Any], finding: Finding) -> list[Any]:
+    """The parts of a report that carry the finding's event id, and the claims those name by id."""
+    parts = [part for part in _dicts(report) if part.get("event_id") == finding.event_id]
+    named = {str(value) for part in parts for inner in _dicts(part) if (value := inner.get("claim_id"))}
+    claims = [claim for claim in report.get("claims") or () if isinstance(claim, Mapping)]
+    return [*parts, *(claim for claim in claims if str(claim.get("claim_id")) in named)]
+
+
+def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+        for inner in value.values():
+            yield from _dicts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _dicts(inner)
+
+
+def _pointers(part: Any) -> Iterator[str]:
+    for inner in _dicts(part):
+        for key in _POINTERS:
+            if isinstance(value := inner.get(key), str):
+                yield value
+
+
+def _nearest(places: Sequence[tuple[Turn, Passage]], concerned: set[int | None]) -> tuple[Turn, Passage]:
+    """Of several turns that were given a passage of this id, one the finding is about."""
+    return next((place for place in places if place[0].number in concerned), places[0])
+
+
+def _key(passage: Passage) -> str:
+    """The trace's own id of a passage; where it has none, its text."""
+    return f"id:{passage.id}" if passage.own_id else f"text:{_sha256(text.fold(passage.text or ''))[:32]}"
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()

@@ -1,0 +1,68 @@
+"""What results rest on: frames, packets for reviewers, and the passages behind each finding."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from otel_drift import evidence as rests_on
+from otel_drift import policy
+from otel_drift.ledger import records
+from otel_drift.ledger.schema import evidence, finding, passage
+from otel_drift.model import Session, Unit
+
+
+def keep(connection: Connection, result_id: int, result: Unit) -> None:
+    """Store what a new result rests on; its texts only where a person may have to read them."""
+    wanted = result.findings or result.outcome == "inconclusive" or _is_decision(result) or policy.demands(result)
+    packet = records.to_json(rests_on.packet(result)) if wanted else None
+    user = result.session.user
+    connection.execute(
+        sa.insert(evidence).values(
+            result_id=result_id,
+            frame=records.to_json(rests_on.frame(result.session)),
+            for_user=None if user is None else records.column(user),
+            packet=packet,
+            packet_sha256=None if packet is None else records.sha256(packet),
+        )
+    )
+    rows, prints = [], []
+    for position, one in enumerate(result.findings):
+        behind = rests_on.passages_behind(result, one)
+        prints.append({"at": position, "print": rests_on.fingerprint(one, behind)})
+        rows += [
+            {
+                "result_id": result_id,
+                "position": position,
+                "passage_key": records.column(ref.key),
+                "passage_id": records.column(ref.passage_id),
+                "turn": ref.turn,
+                "title": None if ref.title is None else records.column(ref.title),
+            }
+            for ref in behind
+        ]
+    if rows:
+        connection.execute(sa.insert(passage), rows)
+    if prints:
+        connection.execute(
+            sa.update(finding)
+            .where(finding.c.result_id == result_id, finding.c.position == sa.bindparam("at"))
+            .values(fingerprint=sa.bindparam("print")),
+            prints,
+        )
+
+
+def complete(connection: Connection, result_id: int, result: Unit) -> None:
+    """Store what a result rests on that an older version wrote without it."""
+    if not connection.execute(sa.select(evidence.c.result_id).where(evidence.c.result_id == result_id)).first():
+        keep(connection, result_id, result)
+
+
+def session_of(connection: Connection, result_id: int) -> Session | None:
+    """The session of a result without its texts; None for a result of an older version."""
+    frame = connection.execute(sa.select(evidence.c.frame).where(evidence.c.result_id == result_id)).scalar()
+    return None if frame is None else rests_on.session_of_frame(records.from_json(frame))
+
+
+def _is_decision(result: Unit) -> bool:
+    return "abstain" in (result.report or {})
