@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ _ENVIRONMENT = {
 }
 _KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "bedrock_converse", "sagemaker", "sagemaker_chat", "vertex_ai"})
 """Providers with other credentials than a key in the environment (instance roles, login files)."""
+_SAMPLES, _SAMPLE_LENGTH = 5, 120
 _OLLAMA = frozenset({"ollama", "ollama_chat"})
 """Takes a schema; litellm would ask its server about each model instead of its table."""
 
@@ -99,11 +101,37 @@ def missing_key(model: str, provider: str) -> str | None:
 
 
 def count_tokens(text: str) -> int:
-    """Tokens by the encoding litellm bundles (cl100k): exact for few models, close for most."""
+    """Tokens by the encoding litellm bundles (cl100k): exact for few models anyway, close for most.
+
+    Counted line by line and remembered: a session's lines are counted when it is planned, asked and paid for. Of long
+    lines samples are counted, because tokenizing a session would take longer than all the rest of us.
+    """
+    lines = text.split("\n")
+    return sum(map(_tokens_of_line, lines)) + len(lines) - 1
+
+
+@functools.lru_cache(maxsize=2048)
+def _tokens_of_line(line: str) -> int:
+    sampled = _SAMPLES * _SAMPLE_LENGTH
+    if len(line) <= 2 * sampled:
+        return _tokens_of(line)
+    step = (len(line) - _SAMPLE_LENGTH) // (_SAMPLES - 1)
+    samples = (line[at : at + _SAMPLE_LENGTH] for at in range(0, step * _SAMPLES, step))
+    return math.ceil(sum(map(_tokens_of, samples)) / sampled * len(line))
+
+
+def _tokens_of(text: str) -> int:
     try:
-        return int(load().token_counter(model="gpt-4", text=text))
-    except Exception:
+        return len(_encoding().encode(text, disallowed_special=()))
+    except Exception:  # no encoding, or text it cannot take: three bytes a token is on the safe side
         return len(text.encode("utf-8", "replace")) // 3 + 1
+
+
+@functools.cache
+def _encoding() -> Any:
+    load()
+    # This module points tiktoken at the file litellm bundles; without it tiktoken would fetch it.
+    return importlib.import_module("litellm.litellm_core_utils.default_encoding").encoding
 
 
 def portable_schema(schema: Any) -> Any:
