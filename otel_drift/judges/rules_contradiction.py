@@ -65,14 +65,26 @@ class Contradiction:
 
 def contradiction(earlier: Said, later: Said) -> Contradiction | None:
     """The strongest showable contradiction between two statements, or None."""
-    if labels_differ(earlier.reading, later.reading):
-        return None
-    if earlier.topic and later.topic and not earlier.topic & later.topic:
+    if _other_topic(earlier, later):
         return None
     found = [*_other_event_date(earlier, later), *_other_figure(earlier, later)]
     if not years_differ(earlier.reading, later.reading):
         found += [*_charge(earlier, later), *_opposite(earlier, later)]
     return max(found, key=lambda c: c.probability, default=None)
+
+
+def figure_contradiction(earlier: Said, later: Said) -> Contradiction | None:
+    """As `contradiction`, but only where a same-unit number or a date differs."""
+    if _other_topic(earlier, later):
+        return None
+    found = [*_other_event_date(earlier, later), *_other_figure(earlier, later)]
+    return max(found, key=lambda c: c.probability, default=None)
+
+
+def _other_topic(earlier: Said, later: Said) -> bool:
+    if labels_differ(earlier.reading, later.reading):
+        return True
+    return bool(earlier.topic and later.topic and not earlier.topic & later.topic)
 
 
 def _other_figure(earlier: Said, later: Said) -> Iterator[Contradiction]:
