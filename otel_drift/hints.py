@@ -129,19 +129,20 @@ def hints_for(session: Session, steps: Sequence[Step]) -> tuple[Hint, ...]:
         session: the session as rebuilt.
         steps: everything its traces held.
     """
+    missing = [(rule, turns) for rule in _RULES if (turns := tuple(t.number for t in session.turns if rule.applies(t)))]
+    hints = list(_from_steps(session, steps))
+    if not missing and session.session_id is not None:
+        return tuple(hints)
     main = main_convention(steps)
-    hints = []
-    for rule in _RULES:
-        turns = tuple(t.number for t in session.turns if rule.applies(t))
-        if turns:
-            hints.append(Hint(rule.code, main, rule.what, rule.remedies.get(main, rule.otherwise), turns))
-    hints.extend(_from_steps(session, steps, main))
+    found = [
+        Hint(rule.code, main, rule.what, rule.remedies.get(main, rule.otherwise), turns) for rule, turns in missing
+    ]
     if session.session_id is None:
         what = "no span names a session" + (
             "; its turns were linked by their history" if len(session.turns) > 1 else ""
         )
         hints.append(Hint("no_session_id", main, what, _SESSION.get(main, _SESSION["gen_ai"])))
-    return tuple(hints)
+    return (*found, *hints)
 
 
 def main_convention(steps: Iterable[Step]) -> str:
@@ -177,49 +178,62 @@ _ORDER = {
 }
 
 
-def _from_steps(session: Session, steps: Sequence[Step], main: str) -> Iterable[Hint]:
-    numbers = tuple(t.number for t in session.turns)
-    if not any(s.kind in ("llm", "agent") for s in steps):
+def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
+    kinds = {s.kind for s in steps}
+    cut: set[str] = set()
+    limited: set[str] = set()
+    raw = scrubbed = False
+    for step in steps:
+        if step.truncated:
+            cut.add(step.span.trace_id)
+        elif step.kind == "retriever" and step.incomplete:
+            limited.add(step.span.trace_id)
+        raw = raw or (step.kind == "llm" and step.is_raw)
+        scrubbed = scrubbed or "logfire.scrubbed" in step.span.attributes
+    if not kinds & {"llm", "agent"}:
         yield Hint(
             "no_model_call",
-            main,
+            main_convention(steps),
             "no model call is in the trace",
             "instrument the model's client (opentelemetry-instrumentation-openai-v2 does not see the Responses API; "
             "opentelemetry-instrumentation-genai-openai and OpenInference do)",
-            numbers,
+            _numbers(session, None),
         )
-    cut = {s.span.trace_id for s in steps if s.truncated}
     if cut:
-        turns = tuple(t.number for t in session.turns if cut & set(t.trace_ids))
-        yield Hint("truncated", main, "attribute values were cut in the middle", _LIMIT, turns or numbers)
-    limited = {s.span.trace_id for s in steps if not s.truncated and s.incomplete}
+        yield Hint(
+            "truncated",
+            main_convention(steps),
+            "attribute values were cut in the middle",
+            _LIMIT,
+            _numbers(session, cut),
+        )
     if limited:
-        turns = tuple(t.number for t in session.turns if limited & set(t.trace_ids))
         yield Hint(
             "first_documents_only",
             "openlit",
             "OpenLIT reports at most three documents of a retrieval",
             "record the documents yourself, or use another instrumentation for retrieval",
-            turns or numbers,
+            _numbers(session, limited),
         )
-    if any(s.is_raw and s.kind == "llm" and s.span.parent_id for s in steps) and not any(
-        r.name == "gen_ai" for s in steps if s.kind == "llm" for r in s.readers
-    ):
+    if raw and not any(r.name == "gen_ai" for s in steps if s.kind == "llm" for r in s.readers):
         yield Hint(
             "litellm_parent_race",
             "litellm",
             "LiteLLM wrote its attributes onto spans that had ended; its raw request spans were read instead",
             "set USE_OTEL_LITELLM_REQUEST_SPAN=true, or start no span of your own around LiteLLM calls",
-            numbers,
+            _numbers(session, None),
         )
-    scrubbed = any(
-        isinstance(v, str) and v.startswith("[Scrubbed due to") for s in steps for v in s.span.attributes.values()
-    )
     if scrubbed:
         yield Hint(
             "scrubbed",
             "pydantic_ai",
             "logfire replaced attribute values whose name or text looks secret (session, password, auth, …)",
             "use gen_ai.conversation.id for the session, or adapt logfire.ScrubbingOptions",
-            numbers,
+            _numbers(session, None),
         )
+
+
+def _numbers(session: Session, traces: set[str] | None) -> tuple[int, ...]:
+    """The turns in these traces, all of them where none is or None is given."""
+    every = tuple(t.number for t in session.turns)
+    return every if traces is None else tuple(t.number for t in session.turns if traces & set(t.trace_ids)) or every

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise.app import Application
@@ -40,8 +41,7 @@ class _Shape:
     nested: tuple[Reader, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Who a span belongs to: session id with its rank, user, and whether a convention knows the span."""
 
     readers: tuple[Reader, ...]

@@ -218,30 +218,27 @@ def _messages(a: Attributes, prefix: str, default_role: str) -> tuple[ChatMessag
 def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
     role = role_of(group.get("message.role")) or default_role
     content = group.get("message.content")
+    if len(group) <= 2 and isinstance(content, str) and role != "tool":
+        return ChatMessage(role, content)
     text = content if isinstance(content, str) else ""
     uses: list[ToolUse] = []
     results: list[ToolResult] = []
-    if any(key.startswith("message.contents.") for key in group):
-        parts = []
-        for _, part in indexed(group, "message.contents."):
-            piece = part.get("message_content.text")
-            if isinstance(piece, str) and part.get("message_content.type") not in ("reasoning", "thinking"):
-                parts.append(piece)
-            elif part.get("message_content.type") in ("tool_use", "tool_call"):
-                uses.append(_use(part, "message_content."))
-        text = text or "\n".join(parts)
-    if any(key.startswith("message.tool_calls.") for key in group):
-        uses.extend(_use(call, "tool_call.") for _, call in indexed(group, "message.tool_calls."))
+    parts: list[str] = []
+    for _, part in indexed(group, "message.contents."):
+        piece = part.get("message_content.text")
+        if isinstance(piece, str) and part.get("message_content.type") not in ("reasoning", "thinking"):
+            parts.append(piece)
+        elif part.get("message_content.type") in ("tool_use", "tool_call"):
+            uses.append(_use(part, "message_content."))
+    text = text or "\n".join(parts)
+    uses.extend(_use(call, "tool_call.") for _, call in indexed(group, "message.tool_calls."))
     name = group.get("message.function_call_name")
     if isinstance(name, str) and name:
         uses.append(ToolUse(None, name, text_of(group.get("message.function_call_arguments_json"))))
     if role == "tool":
-        call_id = group.get("message.tool_call_id")
-        tool_name = group.get("message.name")
+        call_id, tool = group.get("message.tool_call_id"), group.get("message.name")
         results.append(
-            ToolResult(
-                call_id if isinstance(call_id, str) else None, tool_name if isinstance(tool_name, str) else None, text
-            )
+            ToolResult(call_id if isinstance(call_id, str) else None, tool if isinstance(tool, str) else None, text)
         )
         text = ""
     return ChatMessage(role, text, tuple(uses), tuple(results))

@@ -12,6 +12,7 @@ class OpenLIT(Reader):
     """Spans of the `openlit…` scopes; everything else on them follows the GenAI conventions."""
 
     name = "openlit"
+    partial = True
 
     def incomplete(self, step: Step) -> bool:
         """Whether more documents may have been found than are reported."""

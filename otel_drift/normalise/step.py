@@ -74,6 +74,8 @@ class Reader:
 
     facts: frozenset[str] = frozenset()
     """Which names `fact` knows."""
+    partial = False
+    """Whether `incomplete` may say yes."""
     last_resort = False
     """Whether the reader is asked only where no other knows the span's role."""
 
@@ -227,7 +229,7 @@ class Step:
     @property
     def incomplete(self) -> bool:
         """Whether its documents were cut or are only the first few."""
-        return self.truncated or any(reader.incomplete(self) for reader in self.readers)
+        return self.truncated or any(reader.partial and reader.incomplete(self) for reader in self.readers)
 
     @lazy
     def query(self) -> str | None:

@@ -164,4 +164,6 @@ def number(value: Any) -> float | None:
 
 def fold(text: str) -> str:
     """White space folded to single spaces: how texts are compared."""
+    if text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()
     return " ".join(text.split())

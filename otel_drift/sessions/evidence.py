@@ -336,36 +336,28 @@ def _keys(documents: Iterable[Document]) -> set[str]:
 
 
 class _Prompt:
-    """The text of this turn that the model was given, folded; asked whether it holds a passage."""
+    """The text of this turn that the model was given; asked whether it holds a passage."""
 
     def __init__(self, unit: Unit) -> None:
-        self.unit = unit
-        self._text: str | None = None
         self.calls = unit.calls
-
-    @property
-    def text(self) -> str:
-        if self._text is None:
-            parts: list[str] = []
-            for call in self.calls:
-                messages = call.input_messages or ()
-                last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text.strip()), default=0)
-                for index, message in enumerate(messages):
-                    if message.role == "system" or index >= last:
-                        parts.append(message.text)
-                        parts.extend(text_of(r.content) or "" for r in message.results)
-            self._text = fold(" ".join(parts))
-        return self._text
+        parts: list[str] = []
+        for call in self.calls:
+            last = max(call.last_index, 0)
+            for index, message in enumerate(call.input_messages or ()):
+                if message.role == "system" or index >= last:
+                    parts.append(message.text)
+                    parts.extend(text_of(r.content) or "" for r in message.results)
+        self.text = " ".join(parts)
+        self._folded: str | None = None
 
     def holds(self, text: str) -> bool:
-        folded = fold(text)
-        if folded in self.text:
+        if text in self.text:
             return True
-        for ascii_only in (False, True):
-            escaped = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-            if fold(escaped) in self.text:
-                return True
-        return False
+        if self._folded is None:
+            self._folded = fold(self.text)
+        if fold(text) in self._folded:
+            return True
+        return any(fold(json.dumps(text, ensure_ascii=a)[1:-1]) in self._folded for a in (False, True))
 
 
 def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, ReadFrom, str]]:

@@ -5,6 +5,7 @@ Only compact facts and hashes of a trace are kept, so that this works for inputs
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -15,6 +16,9 @@ from otel_drift.sessions.unit import Unit
 
 PASSAGE_GAP = 10 * 60 * 10**9
 """How long (nanoseconds) after a search or a failed try the call that it served may start."""
+
+ID_GAP = 30 * 60 * 10**9
+"""How long after a turn without a session id the session that continues it may name itself."""
 
 Units = Callable[[str], Sequence[Unit]]
 Bucket = tuple[str, str, str, str]
@@ -130,7 +134,7 @@ class _Lone:
     def link(self) -> None:
         """Find all links, in the order of time."""
         self._read(self._overlapping())
-        self._read(min(traces, key=self._time) for traces in self.buckets.values())
+        self._read(self._soon_after())
         self._read(self._before_orphans())
         ordered = sorted(self.digests, key=self._time)
         self._twins(ordered)
@@ -166,6 +170,17 @@ class _Lone:
                     found.add(trace)
                 open_known.append((f.end, trace))
         return sorted(found, key=self._time)
+
+    def _soon_after(self) -> list[str]:
+        """First traces of known sessions that may continue one that named none yet (an id given with the answer)."""
+        ends = sorted(self.facts[t].end for t, d in self.lone.items() if d.answered)
+        found = []
+        for traces in self.buckets.values():
+            first = min(traces, key=self._time)
+            place = bisect_right(ends, self.facts[first].start)
+            if place and self.facts[first].start - ends[place - 1] <= min(self.gap, ID_GAP):
+                found.append(first)
+        return found
 
     def _before_orphans(self) -> list[str]:
         """Traces of known sessions that one may continue whose history no trace without a session explains."""

@@ -193,10 +193,14 @@ def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -
             return False
         if grows:
             return True
+        if len(node.children) > 1:
+            if len(calls) < 2 and sum(child.step.kind in ("chain", "agent") for child in node.children) < 2:
+                return False
+            if has_content(node.step):
+                return False
+            break
         if has_content(node.step):
             return False
-        if len(node.children) > 1:
-            break
         node = node.children[0]
     return _turn_wrappers(node) >= 2 or (len(calls) >= 2 and _unrelated(calls, subtree))
 

@@ -31,7 +31,7 @@ class Unit:
         self.chosen: str | None = None
         self.evidence: Any = None
 
-    @property
+    @lazy
     def root(self) -> Step:
         """The outermost step that arrived."""
         return next((n.step for n in self.nodes if n.step.readers), self.nodes[0].step)

@@ -43,23 +43,23 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
     folded = fold(last)
     if root and fold(root) and fold(root) in folded:
         return root
-    question = from_template(last)
-    asked = fold(question) if question is not None else None
-    best: str | None = None
+    options: list[str] = []
     for text, _ in candidates:
         short = fold(text)
-        if short == folded:
-            return last if best is None else best
-        if short and best is None and short in folded and (asked is None or short in asked or asked in short):
-            if asked is not None:
-                return text
-            best = text
+        if short == folded and not options:
+            return last
+        if short and short in folded:
+            options.append(text)
+    question = from_template(last)
     if question is not None:
-        return question
-    return best if best is not None and _mostly(best, folded) else last
+        asked = fold(question)
+        return next((text for text in options if fold(text) in asked or asked in fold(text)), question)
+    if options and fold(options[0]) != folded and _mostly(options[0]):
+        return options[0]
+    return last
 
 
-def _mostly(short: str, folded: str) -> bool:
+def _mostly(short: str) -> bool:
     """Whether a candidate inside the message is more than a word that happens to be in it."""
     return len(short) >= 12 and " " in short
 
