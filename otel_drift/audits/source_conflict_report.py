@@ -65,10 +65,7 @@ def build_report(
     used: Counter[str] = Counter()
     listed = [_conflict(conflict, known, turn, session, used) for conflict in conflicts]
     return {
-        "session_id": session.session_id,
-        "trace_ids": list(session.trace_ids),
-        "turn": turn.number,
-        "trace_event_ref": turn.answer_ref or turn.root_ref,
+        **empty_report(session, severity_threshold=severity_threshold, pair_threshold=pair_threshold),
         "abstain": len(pairs) >= pair_threshold,
         "conflict_detected": bool(listed),
         "conflict_count": len(pairs),
@@ -78,8 +75,6 @@ def build_report(
         "conflicting_sources": _conflicting_sources(listed),
         "conflict_notes": notes.strip() if listed else "",
         "answer": answer,
-        "severity_threshold": severity_threshold,
-        "pair_threshold": pair_threshold,
         "passages": len(known.passages),
         "distinct_passages": known.distinct,
         "copies": [
@@ -87,6 +82,31 @@ def build_report(
             for ref, first in known.copy_of.items()
             if ref != first
         ],
+    }
+
+
+def empty_report(session: Session, *, severity_threshold: ConflictSeverity, pair_threshold: int) -> dict[str, Any]:
+    """The report of a turn in which nothing was found, or nothing looked for; passages are not compared for it."""
+    turn = session.turns[0]
+    return {
+        "session_id": session.session_id,
+        "trace_ids": list(session.trace_ids),
+        "turn": turn.number,
+        "trace_event_ref": turn.answer_ref or turn.root_ref,
+        "abstain": False,
+        "conflict_detected": False,
+        "conflict_count": 0,
+        "conflict_pairs_found": 0,
+        "conflict_pairs": [],
+        "conflicts": [],
+        "conflicting_sources": [],
+        "conflict_notes": "",
+        "answer": None,
+        "severity_threshold": severity_threshold,
+        "pair_threshold": pair_threshold,
+        "passages": len(turn.passages),
+        "distinct_passages": None,
+        "copies": [],
     }
 
 
