@@ -20,6 +20,8 @@ from otel_drift.text.quantities import is_unit
 MarkKind = Literal["number", "id", "named", "superscript", "footnote", "listed"]
 LONGEST_ANSWER = 400_000
 """Characters of an answer that are looked at for marks."""
+MOST_ENTRIES = 300
+"""Lines of a list of sources: a longer one is something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ _NO_TEXT = re.compile(
     r"|\\\[.{0,2000}?\\\]|\$[^$\n]{1,500}\$",
     re.MULTILINE,
 )
-_LINK = re.compile(r"\[([^\[\]\n]{0,300})\]\(\s*<?([^)\s>]{1,2000})>?(?:\s[^)\n]{0,200})?\)")
+_LINK = re.compile(r"\[([^\[\]\n]{0,300})\]\(\s*<?([^\[)\s>]{1,500})>?(?:\s[^)\n]{0,200})?\)")
 _DEFINITION = re.compile(r"^[ \t]*\[(?P<caret>\^?)(?P<key>[^\]\n]{1,60})\]:[ \t]*(?P<text>\S[^\n]*)$", re.MULTILINE)
 _LIST_HEAD = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*)?[*_]{0,2}(?:Sources?|References?|Citations?|Bibliography|Footnotes?|Works cited|Quellen)"
@@ -235,12 +237,12 @@ def _source_list(answer: str, skipped: _Spans) -> tuple[int, list[_Note]]:
 
 def _entries(answer: str, start: int) -> list[_Note]:
     """The lines from `start` to the end as entries; none where a line is too long to be one."""
-    found = []
+    found: list[_Note] = []
     position = start
     for line in answer[start:].splitlines(keepends=True):
         match = _ENTRY.match(line.rstrip("\r\n"))
         if line.strip():
-            if match is None or len(line) > 400:
+            if match is None or len(line) > 400 or len(found) >= MOST_ENTRIES:
                 return []
             first = len(line) - len(line.lstrip())
             span = (position + first, position + len(line.rstrip()))

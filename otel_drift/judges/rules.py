@@ -66,8 +66,7 @@ class RulesJudge:
             answer = answers(task)
         except UnreadableError as error:
             raise PermanentJudgeError(
-                f"the embedded judge reads English only ({error}): name a model with --model",
-                reason="language_not_supported",
+                f"the embedded judge cannot read this ({error}): name a model with --model", reason=error.reason
             ) from error
         return JudgeAnswer(
             text=orjson.dumps(answer).decode(),
@@ -101,11 +100,18 @@ def _citation(task: JudgeTask) -> dict[str, Any]:
     return rules_citation.answer(task)
 
 
+def _extract(task: JudgeTask) -> dict[str, Any]:
+    from otel_drift.judges import rules_extract
+
+    return rules_extract.answer(task)
+
+
 _ANSWERS: Mapping[str, Callable[[JudgeTask], dict[str, Any]]] = {
     "Session": _factual_drift,
     "LongformMaterial": _longform_drift,
     "ConflictMaterial": _source_conflict,
     "CitedTurn": _citation,
+    "WritingCase": _extract,
 }
 """Who answers, by the type of a step's material: an audit may have steps of another one."""
 

@@ -94,7 +94,7 @@ def judged(
     claims: list[dict[str, Any]] = []
     for sentence in spoken:
         if is_english(sentence) and is_claim(sentence, known) and not _DISAGREEMENT.search(sentence):
-            claim = _claim(f"c{len(claims) + 1}", sentence, said, question, sources)
+            claim = claim_by_words(f"c{len(claims) + 1}", sentence, said, question, sources)
             if not check_claims([ClaimAnswer.model_validate(claim)], said, passages, origin):
                 claims.append(claim)
     conflicts = [claim for claim in claims if claim["contradicting_sources"]]
@@ -102,20 +102,25 @@ def judged(
     refused = not claims and any(is_refusal(sentence) for sentence in spoken)
     return {
         "claims": claims,
-        "conflict_summary": _summary(conflicts),
+        "conflict_summary": summary(conflicts),
         "voiced_in": voice,
         "abstention_notes": "the answer says that its passages do not hold what was asked" if refused else None,
     }
 
 
-def _claim(ref: str, sentence: str, answer: str, question: str | None, sources: Sequence[Source]) -> dict[str, Any]:
+def claim_by_words(
+    ref: str, sentence: str, answer: str, question: str | None, sources: Sequence[Source]
+) -> dict[str, Any]:
+    """A sentence of `answer` as a claim of the audit's schema, with the passages for and against it."""
     supporting, against = [], []
     certainty = 1.0
     shown: list[tuple[Source, str]] = []
     for source in sources:
         found = ground(sentence, source.evidence, question)
         if found.verdict == "supported" and found.best_sentence:
-            supporting.append({"source_id": source.ref, "quote": found.best_sentence, "rationale": "the same words"})
+            supporting.append(
+                {"source_id": source.ref, "quote": found.best_sentence, "rationale": "has its words and figures"}
+            )
             shown.append((source, found.best_sentence))
             certainty = min(certainty, 1 - found.probability)
     supported = {source.ref for source, _ in shown}
@@ -173,7 +178,8 @@ def _kind(source: Source, supporting: Sequence[Source]) -> tuple[str, str]:
     return "direct_factual", ""
 
 
-def _summary(conflicts: Sequence[Mapping[str, Any]]) -> str | None:
+def summary(conflicts: Sequence[Mapping[str, Any]]) -> str | None:
+    """The conflicts of claims in words, None where there are none."""
     if not conflicts:
         return None
     differences = dict.fromkeys(piece["rationale"] for claim in conflicts for piece in claim["contradicting_sources"])
