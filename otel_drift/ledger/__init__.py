@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from otel_drift.ledger.desk import Desk
 from otel_drift.model import Annotation, JudgeAnswer, JudgeTask, Session, Unit, WriteReport
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Ledger"]
 
 
-class Ledger:
+class Ledger(Desk):
     """A database of runs, units, judge answers and deliveries; safe to use from threads and several processes.
 
     Every method may raise LedgerError: the database failed, and the message says where and what to do.

@@ -59,6 +59,29 @@ class Database:
             yield connection
 
     @contextmanager
+    def overwriting(self) -> Iterator[Connection]:
+        """A writing transaction after which nothing is left of what it took out, in the file or beside it.
+
+        SQLite overwrites it and empties the write-ahead log; on PostgreSQL the server's vacuum does, in its own time.
+
+        Raises:
+            LedgerError: the database failed.
+        """
+        if not self.is_sqlite:
+            with self.writing() as connection:
+                yield connection
+            return
+        with self.explained("written"), self._engine.connect() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            raw.execute("PRAGMA secure_delete=ON")
+            try:
+                with connection.begin():
+                    yield connection
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                raw.execute("PRAGMA secure_delete=OFF")
+
+    @contextmanager
     def explained(self, action: str) -> Iterator[None]:
         """Turn a database error into a LedgerError that says where, what and what to do."""
         try:
