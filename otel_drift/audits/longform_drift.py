@@ -1,6 +1,7 @@
 """The audit ``longform_drift``: at which sentence of a long answer does its grounding first weaken, and how far?
 
-One unit is one answer of 200 words or more and the passages its turn retrieved, taken together as its source. Code
+One unit is one answer of 200 words or more and the passages its turn retrieved, taken together as its source; several
+passages are first asked about by ``source_conflict``, because sources that disagree are no yardstick. Code
 splits and numbers the sentences; the judge gives each number a status with an excerpt of the source. An answer that
 is too long is judged in overlapping chunks, each beside the whole source. Beside this file stand the answer's form
 (``_answer``), the checks (``_checks``), the score (``_score``), the options (``_options``), the report (``_report``).
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -22,7 +23,8 @@ from otel_drift.audits.longform_drift_checks import check_sentences
 from otel_drift.audits.longform_drift_options import read_options
 from otel_drift.audits.longform_drift_report import build_report, counts_in_words, merge
 from otel_drift.audits.longform_drift_score import CANONICAL
-from otel_drift.errors import UnitError
+from otel_drift.audits.source_conflict import SourceConflict
+from otel_drift.errors import NotApplicableError, UnitError
 from otel_drift.longform.chunking import MOST_TOKENS, chunks
 from otel_drift.longform.layout import Layout, PlacedSentence, count_words, read_layout
 from otel_drift.model import Finding, Passage, Session, Turn, worst
@@ -83,8 +85,8 @@ class LongformDrift:
         options = read_options(settings)
         turn = _long_turn(session)
         source, layout = _source(turn), read_layout(turn.answer or "")
-        yield from _agreeing_sources(session, settings)
         parts = _parts(layout, turn, settings)
+        yield from _agreeing_sources(session, settings)
         first = yield _asks(SENTENCES_PROMPT, parts, layout, turn, settings)
         embedded = settings.embedded_judge
         again = None
@@ -111,7 +113,10 @@ class LongformDrift:
         if read_options(settings).asks_twice and not settings.embedded_judge:
             prompts.append(SECOND_PROMPT)
         parts = _parts(layout, turn, settings)
-        return [_estimate(prompt_id, part, layout, turn, settings) for prompt_id in prompts for part in parts]
+        conflict = _source_conflict(settings)
+        unit = _conflict_unit(conflict, session, settings)
+        before = conflict.forecast(unit, settings) if unit is not None else ()
+        return [*before, *(_estimate(one, part, layout, turn, settings) for one in prompts for part in parts)]
 
     def prompt_inputs(self, settings: AuditSettings) -> Mapping[str, frozenset[str]]:
         """The prompts of this audit and what each is given.
@@ -120,7 +125,8 @@ class LongformDrift:
             ConfigError: an option of the audit is wrong.
         """
         read_options(settings)
-        return {SENTENCES_PROMPT: INPUTS, SECOND_PROMPT: INPUTS}
+        conflict = _source_conflict(settings).prompt_inputs(settings)
+        return {**conflict, SENTENCES_PROMPT: INPUTS, SECOND_PROMPT: INPUTS}
 
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding an answer that drifts; its type is the weakest status in it."""
@@ -148,8 +154,39 @@ class LongformDrift:
 def _agreeing_sources(
     session: Session, settings: AuditSettings
 ) -> Generator[Sequence[Step], Sequence[BaseModel], None]:
-    """Where ``source_conflict`` comes first: passages that contradict each other are no authoritative source."""
-    yield from ()
+    """Ask ``source_conflict`` first where there are several passages; the same ask as that audit's own, so paid once.
+
+    Raises:
+        NotApplicableError: they contradict each other at that audit's thresholds, so none of them is authoritative.
+    """
+    conflict = _source_conflict(settings)
+    unit = _conflict_unit(conflict, session, settings)
+    if unit is None:
+        return
+    report = yield from conflict.steps(unit, settings)
+    if report["abstain"]:
+        raise NotApplicableError(
+            f"longform_drift: {report['conflict_pairs_found']} pairs of passages contradict each other",
+            reason="conflicting_sources",
+        )
+
+
+def _source_conflict(settings: AuditSettings) -> SourceConflict:
+    told = settings.options.get(SourceConflict.name, {})
+    return SourceConflict(**{key: told[key] for key in ("severity_threshold", "pair_threshold") if key in told})
+
+
+def _conflict_unit(conflict: SourceConflict, session: Session, settings: AuditSettings) -> Session | None:
+    """The turn as that audit sees it, without its answer where both do not fit; None where there is one source."""
+    turn = _long_turn(session)
+    whole = replace(session, turns=(turn,))
+    if not conflict.eligibility(whole, settings).eligible:
+        return None
+    try:
+        conflict.forecast(whole, settings)
+    except UnitError:
+        return replace(session, turns=(replace(turn, answer=None, answer_state="not_captured"),))
+    return whole
 
 
 def _asks(prompt_id: str, parts: Sequence[range], layout: Layout, turn: Turn, settings: AuditSettings) -> list[Step]:

@@ -26,7 +26,7 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
         ConfigError: a name, an option or a combination is wrong; before anything is paid for.
         LedgerError: the ledger cannot be opened.
     """
-    judge = _open_judge(settings.judge)
+    judge = open_judge(settings.judge)
     if not dry and (check := getattr(judge, "check", None)) is not None:
         check()
     opened = [] if dry else [_open_sink(spec, stack) for spec in settings.output.sinks]
@@ -56,7 +56,12 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
     return line, sinks
 
 
-def _open_judge(settings: JudgeSettings) -> Judge:
+def open_judge(settings: JudgeSettings) -> Judge:
+    """The judge that the settings name: a model, or the embedded one.
+
+    Raises:
+        ConfigError: the settings do not go together.
+    """
     if not settings.model:
         if settings.api_base:
             raise ConfigError("--api-base (judge.api_base) needs --model (judge.model), e.g. openai/NAME")

@@ -66,6 +66,13 @@ _SENTENCE_MARK = re.compile(r"[.!?。！？।۔]$")
 _NUMBERED_TITLE = re.compile(r"\s*\d{1,2}(?:\.\d{1,2})*[.)]?\s+(?P<title>\S.{0,80})")
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)(?:\r\n|\r|\n)")
 _CLOSERS = re.compile(r"[*_`~)\]\"'”’»]+|\s?\[\^?\d[\d,\s–-]*\]")
+_QUOTE_MARKS = '"“”„«»‹›'
+_UNQUOTED = str.maketrans(dict.fromkeys(_QUOTE_MARKS + "()", "*"))
+"""The library ends no sentence inside quotation marks, parentheses or after ``1)``: one left open swallows the rest."""
+_MEASURE_STOP = re.compile(
+    r"(?<=\d)\s?(?:[µmkcdn]?[gmls]|[km]?[VWANJK]|[kM]?Pa|[kMG]?Hz|mol|ha|bar|h|t)(?:/[a-zµ]{1,4})?\.\s+(?=[A-Z(“\"])"
+)
+"""The library takes ``mm.`` for an abbreviation; after a figure and before a capital it ends a sentence."""
 _LAST_WORD = re.compile(r"([^\W\d_](?:[^\W_]|\.(?=\w))*)\.$")
 _DAY_BEFORE_MONTH = re.compile(r"(?:\bam|\bvom|\bzum|\bbis|\bab|\bden|\bder|\bdem|\bdes)\s\d{1,2}\.$", re.IGNORECASE)
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
@@ -126,7 +133,8 @@ def _boundaries(answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     piece = answer[start:end]
     if not piece.strip():
         return
-    cuts = [start + int(one["end_index"]) for one in sentencex.get_sentence_boundaries("en", piece)]
+    found = {int(one["end_index"]) for one in sentencex.get_sentence_boundaries("en", piece.translate(_UNQUOTED))}
+    cuts = [start + cut for cut in sorted(found | {one.end() for one in _MEASURE_STOP.finditer(piece)})]
     at = start
     for number, cut in enumerate(cuts):
         if number + 1 < len(cuts):
@@ -157,6 +165,8 @@ def _joined(answer: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, in
 
 
 def _goes_on(before: str, after: str) -> bool:
+    if before[-1] in _QUOTE_MARKS and after[0].islower():  # “Really?” he asked.
+        return True
     if not before.endswith("."):
         return False
     if after[0].islower() or _DAY_BEFORE_MONTH.search(before):

@@ -37,6 +37,9 @@ def test_the_labelled_answers_are_split_as_labelled(shared: Path) -> None:
         ["She said “It works.”", "Then she left [1][2].", "**It is bold.**", "So *is this.*", "End."],
         ["Der Vertrag gilt z. B. für Dr. Maier.", "Am 3. Mai endet er."],
         ["First line ends\nhere.", "Second starts."],
+        ["It lost 1.5 mm.", "Bridges took 3 h.", "It is 12 mg/l.", "Of 5 kg.", "All."],
+        ["“Really?” he asked.", 'He said "it is open.', "This goes on.", "And on."],
+        ["An (unclosed one.", "It goes on.", "See (a. b.) here."],
     ],
 )
 def test_full_stops_inside_a_sentence_do_not_end_it(expected: list[str]) -> None:
