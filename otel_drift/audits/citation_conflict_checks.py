@@ -73,9 +73,13 @@ def _claim_errors(
         yield f"its quote {_shown(claim.quote)} is too short: quote at least four content words or a whole sentence."
     for piece in (*claim.supporting_sources, *claim.contradicting_sources):
         yield from source_errors(piece, sources)
-    supporting = {piece.source_id for piece in claim.supporting_sources}
-    for ref in sorted(supporting & {piece.source_id for piece in claim.contradicting_sources}):
-        yield f"{_shown(ref)} both supports and contradicts it; decide, or split the claim."
+    supporting = {origin.get(piece.source_id, piece.source_id): piece.source_id for piece in claim.supporting_sources}
+    for piece in claim.contradicting_sources:
+        copied = supporting.get(origin.get(piece.source_id, piece.source_id))
+        if copied == piece.source_id:
+            yield f"{_shown(copied)} both supports and contradicts it; decide, or split the claim."
+        elif copied is not None:
+            yield f"{_shown(piece.source_id)} contradicts it, yet its copy {_shown(copied)} supports it."
     yield from conflict_errors(claim, sources, origin)
 
 
