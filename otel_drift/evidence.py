@@ -86,7 +86,11 @@ def packet(unit: Unit) -> dict[str, Any]:
 
 
 def passages_behind(unit: Unit, finding: Finding) -> tuple[PassageRef, ...]:
-    """The passages a finding rests on: those its part of the report names, else those that hold one of its quotes."""
+    """The passages a finding rests on.
+
+    Those that its part of the report names; else those the whole report was judged by (``source_ids``); else those that
+    hold one of its quotes.
+    """
     known: dict[str, list[tuple[Turn, Passage]]] = {}
     for turn in unit.session.turns:
         for index, passage in enumerate(turn.passages):
@@ -95,6 +99,8 @@ def passages_behind(unit: Unit, finding: Finding) -> tuple[PassageRef, ...]:
     named = [pointer for part in _parts_about(unit.report or {}, finding) for pointer in _pointers(part)]
     concerned = {finding.turn_number, finding.earlier_turn}
     found = [_nearest(known[name], concerned) for name in dict.fromkeys(named) if name in known]
+    if not found and isinstance(whole := (unit.report or {}).get("source_ids"), list):
+        found = [_nearest(known[name], concerned) for name in whole if name in known]
     if not found:
         found = [
             (turn, passage)

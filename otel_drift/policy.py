@@ -22,8 +22,8 @@ HIGH_STAKES = frozenset(
 
 ItemStatus = Literal["open", "triage", "confirmed", "rejected", "withdrawn"]
 """`withdrawn`: no longer found when audited again, and nobody had decided."""
-REQUIRED = frozenset({"critical", "abstention", "inconclusive", "adjudication", "awaiting_sign_off", "audit_asks"})
-"""Reasons for which a person has to look; `suspected` and `low_confidence` are findings that may wait."""
+ORDINARY = frozenset({"suspected", "low_confidence"})
+"""Reasons of findings that may wait; for every other reason a person has to look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def demands(unit: Unit, domain: str | None = None) -> tuple[ReviewDemand, ...]:
     """What of a unit goes to people, one demand a finding, and one for the unit where it needs one itself.
 
     A finding under `ALERT_CONFIDENCE` goes to triage, unless it is CRITICAL. The unit needs a person if it is
-    inconclusive, abstains in a high-stakes domain, or its audit asks (``report["review"] = {"needed": true,
-    "reasons": […]}``: adjudication, sign-off). Where the unit has exactly one finding, that finding's demand carries
+    inconclusive, abstains in a high-stakes domain, or its audit or gate asks (``report["review"] = {"needed": true,
+    "reasons": […], "awaiting_sign_off": …}``). Where the unit has exactly one finding, that finding's demand carries
     these reasons, so that nobody is asked twice.
 
     Args:
@@ -78,7 +78,7 @@ def unit_item_id(unit_id: str) -> str:
 
 def abstains(report: Mapping[str, Any] | None) -> bool:
     """Whether a report is a decision not to answer."""
-    return bool(report) and (report or {}).get("abstain") is True
+    return (report or {}).get("abstain") is True
 
 
 def is_high_stakes(domain: object) -> bool:
@@ -95,8 +95,7 @@ def _of_finding(finding: Finding, shared: tuple[str, ...]) -> ReviewDemand:
     if finding.confidence < ALERT_CONFIDENCE:
         reasons.append("low_confidence")
     reasons += [reason for reason in shared if reason not in reasons]
-    needs_person = any(reason in REQUIRED or reason.partition(":")[0] in REQUIRED for reason in reasons)
-    waits = "low_confidence" in reasons and not needs_person
+    waits = "low_confidence" in reasons and ORDINARY.issuperset(reasons)
     content = [finding.type, finding.severity, list(finding.quotes), finding.span_ref, finding.earlier_ref]
     return ReviewDemand(
         finding_item_id(finding),
@@ -112,13 +111,25 @@ def _unit_reasons(unit: Unit, domain: str | None) -> tuple[str, ...]:
     reasons = []
     if unit.outcome == "inconclusive":
         reasons.append(f"inconclusive: {(unit.reason or 'no reason').partition(':')[0].strip()}")
-    if abstains(report) and any(map(is_high_stakes, (domain, report.get("preset"), report.get("domain")))):
+    gate = _part(report, "gate")
+    domains = (domain, report.get("preset"), report.get("domain"), gate.get("preset"))
+    if abstains(report) and (gate.get("high_stakes") is True or any(map(is_high_stakes, domains))):
         reasons.append("abstention")
-    asked = report.get("review")
-    if isinstance(asked, Mapping) and asked.get("needed") is True:
-        named = [str(reason) for reason in asked.get("reasons") or () if str(reason)]
-        reasons += named or ["audit_asks"]
+    if gate.get("safety_override"):
+        reasons.append(f"safety_override: {gate['safety_override']}")
+    asked = _part(report, "review")
+    if asked.get("needed") is True:
+        reasons += [str(reason) for reason in asked.get("reasons") or ("audit_asks",)]
+    if asked.get("awaiting_sign_off") is True:
+        reasons.append("awaiting_sign_off")
+    if gate.get("review") is True and not reasons:
+        reasons.append("gate_asks")
     return tuple(dict.fromkeys(reasons))
+
+
+def _part(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = report.get(name)
+    return part if isinstance(part, Mapping) else {}
 
 
 def _sha256(value: Any) -> str:

@@ -40,7 +40,18 @@ def _root(
 
 def main() -> None:
     """Run the command line; every expected error becomes one clear line and an exit status."""
-    from otel_drift.cli import audit, cite, gate, init, inspect, longform  # noqa: F401 - importing registers the commands
+    from otel_drift.cli import (  # noqa: F401 - importing registers the commands
+        audit,
+        cite,
+        compare,
+        gate,
+        init,
+        inspect,
+        longform,
+        mute,
+        record,
+        review,
+    )
 
     try:
         app()
