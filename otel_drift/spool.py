@@ -31,8 +31,8 @@ PRAGMA page_size = 16384;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA locking_mode = EXCLUSIVE;
-PRAGMA cache_size = -4096;
-CREATE TABLE trace (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, has_span INTEGER NOT NULL);
+PRAGMA cache_size = -8192;
+CREATE TABLE trace (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, has_span INTEGER NOT NULL);
 CREATE TABLE chunk (trace INTEGER NOT NULL, number INTEGER NOT NULL, records BLOB NOT NULL,
                     PRIMARY KEY (trace, number)) WITHOUT ROWID;
 """
@@ -58,6 +58,7 @@ class SpanSpool:
         self._folder: Path | None = None
         self._database: sqlite3.Connection | None = None
         self._chunks = 0
+        self._numbers = 0
         self._resources: list[Any] = []
         self._resource_numbers: dict[bytes, int] = {}
         self._last_resource: Any = None
@@ -104,7 +105,7 @@ class SpanSpool:
             ).fetchall()
             if not rows:
                 return
-            yield from [trace_id for _, trace_id in rows]
+            yield from [trace_id.hex() if isinstance(trace_id, bytes) else trace_id for _, trace_id in rows]
             last = rows[-1][0]
 
     def load(self, trace_ids: str | Iterable[str]) -> list[Span]:
@@ -208,7 +209,7 @@ class SpanSpool:
             return
         rows = self._database.execute(
             "SELECT records FROM chunk WHERE trace = (SELECT number FROM trace WHERE id = ?) ORDER BY number",
-            (trace_id,),
+            (_key(trace_id),),
         )
         for (records,) in rows:
             yield from marshal.loads(records)  # noqa: S302
@@ -218,17 +219,22 @@ class SpanSpool:
     def _spill(self) -> None:
         try:
             database = self._database or self._open()
-            with_spans = self._with_spans
             self._chunks += 1
+            # Numbers say which trace was seen first; going by id visits each page of the index once.
+            traces = [
+                (_key(trace_id), self._numbers + place, trace_id) for place, trace_id in enumerate(self._pending, 1)
+            ]
+            traces.sort(key=lambda trace: trace[2])
+            self._numbers += len(traces)
             database.execute("BEGIN")
             database.executemany(
-                "INSERT INTO trace (id, has_span) VALUES (?, ?) "
+                "INSERT INTO trace (id, number, has_span) VALUES (?, ?, ?) "
                 "ON CONFLICT (id) DO UPDATE SET has_span = has_span OR excluded.has_span",
-                [(trace_id, trace_id in with_spans) for trace_id in self._pending],
+                [(key, number, trace_id in self._with_spans) for key, number, trace_id in traces],
             )
             database.executemany(
                 "INSERT INTO chunk (trace, number, records) VALUES ((SELECT number FROM trace WHERE id = ?), ?, ?)",
-                ((trace_id, self._chunks, marshal.dumps(records, 2)) for trace_id, records in self._pending.items()),
+                ((key, self._chunks, marshal.dumps(self._pending[trace_id], 2)) for key, _, trace_id in traces),
             )
             database.execute("COMMIT")
         except (sqlite3.Error, OSError) as problem:
@@ -249,6 +255,15 @@ class SpanSpool:
         if os.name == "posix":  # the open file lives on without a name, and is gone whatever ends the process
             shutil.rmtree(self._folder, ignore_errors=True)
         return self._database
+
+
+def _key(trace_id: str) -> bytes | str:
+    """A trace id as it is kept: half as long where it is hex, as OTLP's are."""
+    try:
+        raw = bytes.fromhex(trace_id)
+    except ValueError:
+        return trace_id
+    return raw if raw.hex() == trace_id else trace_id
 
 
 def _log_fields(log: LogRecord) -> tuple[Any, ...]:

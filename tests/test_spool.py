@@ -133,6 +133,14 @@ def test_a_long_chain_of_parents_is_no_recursion(tmp_path: Path) -> None:
     assert loaded == chain
 
 
+def test_trace_ids_of_other_platforms_need_not_be_hex(tmp_path: Path) -> None:
+    ids = ["b" * 32, "a trace", "A" * 32, "0" * 16, "abc", "", "é" * 8, "a" * 32]
+    for memory_bytes in (1 << 30, 0, 1500):
+        loaded = spooled([span(0, trace_id=trace_id) for trace_id in ids], memory_bytes, tmp_path)
+        assert {trace_id: spans[0].trace_id for trace_id, spans in loaded.items()} == {one: one for one in ids}
+        assert list(loaded) == ids
+
+
 def test_many_resources_are_kept_apart(tmp_path: Path) -> None:
     spans = [span(0, of, resource={"host": of, "pad": "x" * (9000 if of == 3 else 1)}) for of in range(400)]
     loaded = spooled(list(spans), 50_000, tmp_path)
