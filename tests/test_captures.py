@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 
@@ -109,6 +110,7 @@ UNLINKABLE = {"openinference-llamaindex/hrleave-error-no-session"}
 """No session id, and an engine without memory resends no history: nothing says these traces are one session."""
 
 
+@functools.cache
 def rebuilt(folder: Path, name: str) -> list[Session]:
     return reconstruct(spans_of(folder, name))
 

@@ -28,6 +28,7 @@ _SESSIONS = (
     "langsmith.trace.session_id",
 )
 _USERS = ("user.id", "enduser.id", "user_id", "userId", "enduser.pseudo.id", "app.user.id")
+_FEEDBACK = ("user.feedback", "user_feedback", "feedback", "feedback.value", "feedback.score", "feedback.comment")
 _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
@@ -40,6 +41,7 @@ class Application(Reader):
     """Spans of no known convention."""
 
     name = "app"
+    facts = frozenset({"feedback"})
     last_resort = True
 
     def kind(self, step: Step) -> Kind:
@@ -72,6 +74,10 @@ class Application(Reader):
     def query(self, step: Step) -> str | None:
         """The recorded query."""
         return self._query(step) if step.kind in ("retriever", "reranker") else None
+
+    def fact(self, step: Step, name: str) -> Any:
+        """Feedback that the application recorded on its span."""
+        return next((v for key in _FEEDBACK if (v := step.span.attributes.get(key)) is not None), None)
 
     def _hits(self, step: Step) -> str | None:
         for key in step.span.attributes:

@@ -31,12 +31,14 @@ _CONTAINERS = (
     "sources",
     "data",
     "artifact",
+    "raw_output",
     "value",
     "output",
     "result",
     "outputs",
     "response",
     "structuredContent",
+    "blocks",
 )
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>[^)]*)\), score=(?P<score>[^)>]*)\)>")
 MAX_DOCUMENTS = 2_000
@@ -69,13 +71,14 @@ def _from_text(value: str, strings: bool, depth: int) -> tuple[Document, ...] | 
     if isinstance(inner, list | dict | tuple):
         return read_documents(inner, strings=strings, depth=depth + 1)
     if value.startswith("content=") and len(value) < 1_000_000:  # repr of a LangChain ToolMessage
-        content = _repr_content(value)
+        content = repr_content(value)
         if content is not None:
             return read_documents(content, strings=strings, depth=depth + 1)
     return None
 
 
-def _repr_content(value: str) -> str | None:
+def repr_content(value: str) -> str | None:
+    """The content of the repr of a LangChain tool message; None where the text is none."""
     quote = value[8:9]
     if quote not in ("'", '"'):
         return None
@@ -113,9 +116,12 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
 
 def _part(item: Any) -> Any:
     """What a content part (``{"type": "text", "text": "[…]"}``) holds where that is data, not prose."""
-    if not isinstance(item, dict) or item.get("type") not in ("text", "json") or MARKS & item.keys():
+    if not isinstance(item, dict) or MARKS & item.keys():
         return None
-    inner = item.get("text") if item["type"] == "text" else item.get("json", item.get("value"))
+    kind = item.get("type", item.get("block_type"))
+    if kind not in ("text", "json"):
+        return None
+    inner = item.get("text") if kind == "text" else item.get("json", item.get("value"))
     if isinstance(inner, str):
         return inner if inner[:1] in ("[", "{") else None
     return inner

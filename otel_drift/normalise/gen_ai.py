@@ -146,7 +146,7 @@ class GenAI(Reader):
         return Tool(
             name,
             a.get("gen_ai.tool.call.arguments"),
-            step.json("gen_ai.tool.call.result"),
+            _unscrubbed(step.json("gen_ai.tool.call.result")),
             call_id if isinstance(call_id, str) else None,
         )
 
@@ -182,6 +182,11 @@ class GenAI(Reader):
         if name == "prompt_version":
             return a.get("gen_ai.prompt.version")
         return None
+
+
+def _unscrubbed(value: Any) -> Any:
+    """None for a value that logfire replaced; the messages of the next call still hold it."""
+    return None if isinstance(value, str) and value.startswith("[Scrubbed due to") else value
 
 
 def _system(value: Any) -> str:

@@ -172,6 +172,8 @@ def _build(role: str, value: dict[str, Any]) -> ChatMessage:
     content = value.get("parts") if value.get("parts") is not None else value.get("content")
     if content is None:
         content = value.get("contents") if value.get("contents") is not None else value.get("text")
+    if content is None and isinstance(value.get("message"), str):
+        content = value["message"]
     text, uses, results = read_parts(content)
     calls = value.get("tool_calls") or value.get("toolCalls")
     if isinstance(calls, str):

@@ -40,7 +40,7 @@ class Mlflow(Reader):
     """Spans with `mlflow.spanType`."""
 
     name = "mlflow"
-    facts = frozenset({"model"})
+    facts = frozenset({"model", "feedback"})
 
     def kind(self, step: Step) -> Kind:
         """From `mlflow.spanType`."""
@@ -98,8 +98,30 @@ class Mlflow(Reader):
         return step.json("mlflow.spanOutputs")
 
     def fact(self, step: Step, name: str) -> Any:
-        """Model."""
+        """Model, and what people said of the trace."""
+        if name == "feedback":
+            return _feedback(step.json("mlflow.trace.assessments"))
         if name == "model":
             value = step.span.attributes.get("mlflow.llm.model")
             return value.strip('"') if isinstance(value, str) else None
         return None
+
+
+def _feedback(assessments: Any) -> str | None:
+    """People's feedback among MLflow's assessments, as ``name: value`` lines."""
+    lines = []
+    for item in assessments if isinstance(assessments, list) else ():
+        source = item.get("source") if isinstance(item, dict) else None
+        feedback = item.get("feedback") if isinstance(item, dict) else None
+        if (
+            isinstance(feedback, dict)
+            and isinstance(source, dict)
+            and str(source.get("source_type")).upper() == "HUMAN"
+        ):
+            value = feedback.get("value")
+            note = item.get("rationale")
+            lines.append(
+                f"{item.get('assessment_name') or item.get('name') or 'feedback'}: {value}"
+                + (f" ({note})" if note else "")
+            )
+    return "\n".join(lines) or None

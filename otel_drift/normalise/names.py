@@ -35,6 +35,7 @@ QUESTION_KEYS = (
     "question",
     "query",
     "user_message",
+    "user_msg",
     "user_input",
     "user_query",
     "user_prompt",

@@ -81,11 +81,32 @@ class Unit:
                 return said[0], self.finals[-1]
         if not self.finals:
             return None, None
-        call = self.finals[-1]
+        call = self._likely_answer()
         if self.chosen is not None:
             call = next((c for c in reversed(self.finals) if self.chosen in _variants(c.answer_text or "")), call)
         text = call.answer_text or ""
         return unwrapped(text), call
+
+    def _likely_answer(self) -> Step:
+        """The last call that was given what was retrieved; calls after it (titles, checks, summaries) were not."""
+        last = self.finals[-1]
+        if len(self.finals) == 1:
+            return last
+        texts = [
+            d.text
+            for n in self.nodes
+            if n.step.kind in ("retriever", "reranker")
+            for d in (n.step.documents or ())[:8]
+            if d.text
+        ]
+        tools = any(n.step.kind == "tool" for n in self.nodes)
+        if texts or tools:
+            for call in reversed(self.finals):
+                given = (call.input_messages or ())[max(call.last_index, 0) :]
+                system = [m for m in call.input_messages or () if m.role == "system"]
+                if any(m.results for m in given) or any(t in m.text for t in texts for m in (*system, *given)):
+                    return call
+        return last
 
     @property
     def answer(self) -> str | None:
@@ -159,7 +180,8 @@ class Unit:
                         pairs = _pairs(read_messages(value[key], "user"))
                         if pairs:
                             return pairs[:-1] if pairs[-1][1] == "" else pairs
-        for text in [self.last_message, *(c.last_user for c in self.calls if c is not self.call)]:
+        system = next((m.text for m in self.given if m.role == "system"), None)
+        for text in [self.last_message, system, *(c.last_user for c in self.calls if c is not self.call)]:
             said = transcript(text) if text and "\n" in text else []
             pairs = _pairs(tuple(ChatMessage(role, body) for role, body in said))
             if pairs and pairs[-1][1]:

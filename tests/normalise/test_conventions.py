@@ -1,4 +1,5 @@
 """Conventions and shapes beside the given captures: the same small conversation, written the way each of them does."""
+# ruff: noqa: E501 - prompts and messages stay on the line they are sent on
 
 from __future__ import annotations
 

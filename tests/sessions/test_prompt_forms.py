@@ -1,4 +1,5 @@
 """Passages are found in prompts in the forms people write them, and nothing else is taken for one."""
+# ruff: noqa: E501 - prompts and messages stay on the line they are sent on
 
 from __future__ import annotations
 
@@ -72,6 +73,12 @@ FORMS = {
     ),
     "paragraphs": (f"Context:\n{A}\n\n{B}\n\nQuestion: when?\nAnswer:", [None, None]),
     "ruled paragraphs": (f"Context:\n{A}\n---\n{B}\n\nQuestion: when?", [None, None]),
+    "scores after ids": (f"Passages:\n[ref-12] (score: 0.91) {A}\n[ref-9] (score: 0.5) {B}\n", ["ref-12", "ref-9"]),
+    "bold ids": (f"Answer from the passages below.\n\n**[ref-12]** {A}\n**[ref-9]** {B}", ["ref-12", "ref-9"]),
+    "bare ids with colon": (f"Answer from the passages below.\n\nref-12: {A}\nref-9: {B}", ["ref-12", "ref-9"]),
+    "ids in parentheses": (f"Answer from the passages below.\n\n(ref-12) {A}\n(ref-9) {B}", ["ref-12", "ref-9"]),
+    "bullets with ids": (f"Answer from the passages below.\n\n- ref-12: {A}\n- ref-9: {B}", ["ref-12", "ref-9"]),
+    "one passage a line": (f"Answer from the passages below.\n\n{A}\n{B}", [None, None]),
     "dspy": (f"[[ ## context ## ]]\n[1] «{A}»\n[2] «{B}»\n\n[[ ## question ## ]]\nwhen?", [None, None]),
 }
 
@@ -87,10 +94,7 @@ def test_common_forms(form: str) -> None:
 )
 def test_passages_of_several_paragraphs_stay_whole(form: str) -> None:
     prompt, _ = FORMS[form]
-    if form == "json":
-        prompt = prompt.replace(json.dumps(A), json.dumps(C))
-    else:
-        prompt = prompt.replace(A, C)
+    prompt = prompt.replace(json.dumps(A), json.dumps(C)) if form == "json" else prompt.replace(A, C)
     found = texts(prompt)
     assert [t for _, t in found] == [C, B]
 

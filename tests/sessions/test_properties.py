@@ -1,4 +1,5 @@
 """What must change nothing (order, batches, copies, foreign spans and sessions) and what must never raise (junk)."""
+# ruff: noqa: E501 - prompts and messages stay on the line they are sent on
 
 from __future__ import annotations
 
@@ -49,7 +50,11 @@ def foreign(spans: list[Span], seed: str) -> Iterator[Span]:
             start=near.start + 1,
             end=max(near.start + 2, near.end - 1),
             attributes={
-                "GET": {"http.request.method": "GET", "url.full": "http://x/search?query=1", "http.response.status_code": 200},
+                "GET": {
+                    "http.request.method": "GET",
+                    "url.full": "http://x/search?query=1",
+                    "http.response.status_code": 200,
+                },
                 "SELECT": {"db.system.name": "postgresql", "db.query.text": "SELECT * FROM documents WHERE id = 1"},
                 "publish": {"messaging.system": "kafka", "messaging.destination.name": "audit"},
                 "redis": {"db.system": "redis", "db.statement": "SET session x"},
@@ -81,7 +86,16 @@ def wrapped(spans: list[Span]) -> list[Span]:
 def content(sessions: list[Session]) -> list[Any]:
     """What was said and read, without span ids and times."""
     return [
-        [(t.user, t.answer, t.retrieval, [(p.id, p.text, p.read_from) for p in t.passages], [c.name for c in t.tool_calls]) for t in s.turns]
+        [
+            (
+                t.user,
+                t.answer,
+                t.retrieval,
+                [(p.id, p.text, p.read_from) for p in t.passages],
+                [c.name for c in t.tool_calls],
+            )
+            for t in s.turns
+        ]
         for s in sessions
     ]
 
@@ -106,7 +120,8 @@ def test_foreign_sessions_change_nothing(shared: Path) -> None:
     alone, together = [], []
     for index, name in enumerate(names_in(shared)):
         spans = [
-            dataclasses.replace(s, resource={**s.resource, "service.name": f"bot-{index}"}) for s in spans_of(shared, name)
+            dataclasses.replace(s, resource={**s.resource, "service.name": f"bot-{index}"})
+            for s in spans_of(shared, name)
         ]
         alone.extend(reconstruct(spans))
         together.extend(spans)
@@ -186,9 +201,16 @@ def test_malformed_values_never_raise(seed: int, rate: float, name: str) -> None
             s,
             attributes={k: bent(v) for k, v in s.attributes.items()},
             resource={k: bent(v) for k, v in s.resource.items()},
-            parent_id=rng.choice([s.parent_id, s.span_id, spans[0].span_id, None]) if rng.random() < rate else s.parent_id,
-            events=tuple(dataclasses.replace(e, attributes={k: bent(v) for k, v in e.attributes.items()}) for e in s.events),
-            logs=tuple(dataclasses.replace(r, body=bent(r.body), attributes={k: bent(v) for k, v in r.attributes.items()}) for r in s.logs),
+            parent_id=rng.choice([s.parent_id, s.span_id, spans[0].span_id, None])
+            if rng.random() < rate
+            else s.parent_id,
+            events=tuple(
+                dataclasses.replace(e, attributes={k: bent(v) for k, v in e.attributes.items()}) for e in s.events
+            ),
+            logs=tuple(
+                dataclasses.replace(r, body=bent(r.body), attributes={k: bent(v) for k, v in r.attributes.items()})
+                for r in s.logs
+            ),
         )
         for s in spans
         if rng.random() > rate / 4

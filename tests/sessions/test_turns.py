@@ -1,4 +1,5 @@
 """Turns: retries, regenerated and edited answers, clocks that differ, rewriting, tools, evidence of this turn only."""
+# ruff: noqa: E501 - prompts and messages stay on the line they are sent on
 
 from __future__ import annotations
 
@@ -353,3 +354,99 @@ def test_a_json_answer_is_unwrapped() -> None:
     t = Trace()
     llm(t, [{"role": "user", "content": "When?"}], json.dumps({"answer": "On Monday.", "citations": [1]}))
     assert said(one(t)) == [("When?", "On Monday.")]
+
+
+def test_a_check_after_the_answer_does_not_replace_it() -> None:
+    """Nothing follows, no wrapper says what was answered: the call that was given the passages answered."""
+    t = Trace()
+    root = t.add("POST /chat", {"http.request.method": "POST"}, lasts=20)
+    t.add(
+        "search",
+        {"openinference.span.kind": "RETRIEVER", "input.value": "q", "retrieval.documents.0.document.content": P, **S},
+        root,
+    )
+    llm(t, [{"role": "system", "content": f"Context:\n{P}"}, {"role": "user", "content": "When?"}], "On Monday.", root)
+    llm(t, [{"role": "user", "content": "Is the answer to 'When?' polite? Say yes or no."}], "yes", root)
+    assert said(one(t)) == [("When?", "On Monday.")]
+
+
+def test_a_library_that_reports_the_first_documents_only_is_completed_from_the_prompt() -> None:
+    """OpenLIT: three documents, cut; the prompt has all four."""
+    docs = [P, R, "Gift wrapping costs two euros a parcel.", "Returns are free within thirty days."]
+    for shown, state in ((True, "captured"), (False, "partial")):
+        t = Trace(scope="openlit.instrumentation.langchain")
+        found = [{"content": d[:20] + "...", "id": f"doc-{i}"} for i, d in enumerate(docs[:3])]
+        root = t.add("invoke_workflow rag", {"gen_ai.operation.name": "invoke_workflow", **S}, lasts=9)
+        t.add(
+            "retrieval Store",
+            {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps(found)},
+            root,
+        )
+        prompt = "Answer from the context.\n\nContext:\n" + "\n\n".join(docs) if shown else "Answer."
+        llm(t, [{"role": "system", "content": prompt}, {"role": "user", "content": "When?"}], "On Monday.", root)
+        turn = one(t).turns[0]
+        assert turn.retrieval == state
+        if shown:
+            assert [p.text for p in turn.passages] == docs
+            assert [p.id for p in turn.passages[:3]] == ["doc-0", "doc-1", "doc-2"]
+    assert "first_documents_only" in {h.code for h in one(t).hints}
+
+
+def test_scrubbed_results_are_read_from_the_next_call() -> None:
+    """logfire replaces a tool's result that speaks of a session; the message that carried it is exempt."""
+    t = tool_turn("search_kb", [{"id": "a1", "text": P}])
+    span = next(s for s in t.spans if s.name.startswith("execute_tool"))
+    span.attributes["gen_ai.tool.call.result"] = "[Scrubbed due to 'session']"  # type: ignore[index]
+    assert evidence(one(t)) == [[("a1", P)]]
+
+
+def test_a_scrubbed_session_id_is_no_session_id() -> None:
+    traces = [chat(k, ids={"session_id": "[Scrubbed due to 'session']"}) for k in range(2)]
+    assert one(*traces).session_id is None
+
+
+def test_texts_cut_at_the_attribute_limit_are_partial() -> None:
+    """The limit shows where a JSON value was cut; a text of just that length was cut too."""
+    text = P * 10
+    t = Trace()
+    root = t.add(
+        "chain",
+        {"openinference.span.kind": "CHAIN", "input.value": "When?", "output.value": "On Monday.", **S},
+        lasts=9,
+    )
+    whole = json.dumps({"documents": [{"page_content": text, "id": "a1"}]})
+    t.add(
+        "retriever",
+        {
+            "openinference.span.kind": "RETRIEVER",
+            "input.value": "q",
+            "retrieval.documents.0.document.content": text[:200],
+            "output.value": whole[:200],
+        },
+        root,
+    )
+    turn = one(t).turns[0]
+    assert turn.retrieval == "partial"
+    assert "truncated" in {h.code for h in one(t).hints}
+
+
+def test_feedback_of_people_is_kept() -> None:
+    t = Trace(scope="mlflow")
+    human = {
+        "assessment_name": "helpful",
+        "source": {"source_type": "HUMAN"},
+        "feedback": {"value": False},
+        "rationale": "wrong date",
+    }
+    judge = {"assessment_name": "grounded", "source": {"source_type": "LLM_JUDGE"}, "feedback": {"value": True}}
+    t.add(
+        "turn",
+        {
+            "mlflow.spanType": '"CHAIN"',
+            "mlflow.spanInputs": '{"q": "When?"}',
+            "mlflow.spanOutputs": '"On Monday."',
+            "mlflow.trace.session": "s",
+            "mlflow.trace.assessments": [human, judge],
+        },
+    )
+    assert one(t).turns[0].feedback == "helpful: False (wrong date)"

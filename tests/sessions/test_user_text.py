@@ -1,4 +1,5 @@
 """The user's own words are told from the template around them."""
+# ruff: noqa: E501 - prompts and messages stay on the line they are sent on
 
 from __future__ import annotations
 

@@ -1,0 +1,270 @@
+"""Sessions: what searched in a turn: retrievers, rerankers, retrieval tools, and chains that do the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from otel_drift.model import ReadFrom, ToolCall
+from otel_drift.normalise import Step
+from otel_drift.normalise.documents import read_documents, repr_content
+from otel_drift.normalise.step import ChatMessage, Document, ToolResult
+from otel_drift.normalise.values import fold, text_of
+from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.prompt import find_passages
+from otel_drift.sessions.tree import Node
+from otel_drift.sessions.unit import Unit
+
+_RANKS = re.compile(r"rank|post_?process|compress|filter|select|fus", re.IGNORECASE)
+"""Names of chains that may have reordered or thinned out what was retrieved."""
+
+
+@dataclass(slots=True)
+class Source:
+    """One retriever, reranker or retrieval tool that ran. `documents` is None where its result was not captured."""
+
+    documents: tuple[Document, ...] | None
+    stage: ReadFrom
+    ref: str
+    start: int
+    partial: bool = False
+    structured: bool = True
+    text: str = ""
+    shadowed: bool = False
+    candidates: tuple[Document, ...] | None = None
+    foreign: bool = False
+
+
+def sources_of(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], tuple[ToolCall, ...]]:
+    """Everything that searched for the turn, in the order of time, and all tools that ran."""
+    search = _Search(unit, options)
+    for node in [*unit.nodes, *unit.extra]:
+        search.read_span(node)
+    for message in search.messages:
+        for result in message.results:
+            search.read_message(result)
+    known = any(d.text for s in search.sources for d in s.documents or ())
+    for source in _chain_sources(unit, search.sources):
+        if not known or not any(d.text for d in source.documents or ()):
+            search.sources.append(source)
+    search.sources.sort(key=lambda s: s.start)
+    return search.sources, tuple(search.tools)
+
+
+class _Search:
+    """What was found so far. Tools are read from their spans, then from messages where a call left no span."""
+
+    def __init__(self, unit: Unit, options: ReconstructOptions) -> None:
+        self.unit = unit
+        self.options = options
+        self.sources: list[Source] = []
+        self.tools: list[ToolCall] = []
+        self.messages = _current(unit)
+        self._by_node: dict[int, Source] = {}
+        self._results = {r.id: r for m in self.messages for r in m.results if r.id}
+        self._uses = {u.id: u for m in unit.given for u in m.uses if u.id}
+        self._spans: dict[str, int] = {}
+        self._ids: set[str] = set()
+
+    def read_span(self, node: Node) -> None:
+        step = node.step
+        source: Source | None = None
+        if step.kind == "tool" and step.tool is not None:
+            source = self._tool_span(step)
+        elif step.kind in ("retriever", "reranker"):
+            source = Source(
+                step.documents,
+                "reranker" if step.kind == "reranker" else "retriever",
+                step.span.ref,
+                step.span.start,
+                partial=step.incomplete,
+                candidates=step.candidates if step.kind == "reranker" else None,
+            )
+        if source is not None:
+            outer = _outer(node, self._by_node)
+            if outer is not None:
+                _settle(outer, source)
+            self._by_node[id(node)] = source
+            self.sources.append(source)
+
+    def _tool_span(self, step: Step) -> Source | None:
+        tool = step.tool
+        assert tool is not None
+        result = tool.result
+        if result is None and tool.call_id in self._results:
+            result = self._results[tool.call_id].content
+        source = _tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step)
+        self.tools.append(
+            _tool_call(tool.name, tool.arguments, result, source is not None, step.span.ref, self.options)
+        )
+        if result is not None:
+            self._spans[tool.name or ""] = self._spans.get(tool.name or "", 0) + 1
+            if tool.call_id:
+                self._ids.add(tool.call_id)
+        return source
+
+    def read_message(self, result: ToolResult) -> None:
+        use = self._uses.get(result.id) if result.id else None
+        name = result.name or (use.name if use else None)
+        if result.id in self._ids:
+            return
+        if self._spans.get(name or "", 0) > 0:
+            self._spans[name or ""] -= 1  # the span of this call has no id to know it by
+            return
+        ref = self.unit.call.span.ref if self.unit.call is not None else self.unit.root.span.ref
+        start = self.unit.call.span.start if self.unit.call is not None else self.unit.start
+        source = _tool_source(name, result.content, ref, start, self.options, self.unit.call)
+        bare = next((t for t in self.tools if t.name == name and t.result is None), None)
+        if bare is not None:  # a span without content
+            self.tools.remove(bare)
+            ref = bare.span_ref or ref
+            for other in self.sources:
+                if other.ref == bare.span_ref and other.documents is None:
+                    other.shadowed = True
+                    if source is not None:
+                        source.ref, source.start = other.ref, other.start
+        arguments = use.arguments if use else bare.arguments if bare else None
+        self.tools.append(_tool_call(name, arguments, result.content, source is not None, ref, self.options))
+        if source is not None:
+            if not source.structured and any(d.text for s in self.sources if not s.shadowed for d in s.documents or ()):
+                source.shadowed = True
+            self.sources.append(source)
+
+
+def _settle(outer: Source, inner: Source) -> None:
+    """Of a search inside another one (a retriever in a tool, a vector store in a retriever) only one counts."""
+    texts = any(d.text for d in inner.documents or ())
+    if outer.documents is None or (not outer.documents and inner.documents and not outer.structured):
+        outer.shadowed = True
+    elif not outer.structured and texts:
+        inner.text = outer.text
+        outer.shadowed = True
+    elif outer.documents and texts and not any(d.text for d in outer.documents):
+        outer.shadowed = True
+    else:
+        inner.shadowed = True
+
+
+def _outer(node: Node, by_node: dict[int, Source]) -> Source | None:
+    current = node.parent
+    while current is not None:
+        found = by_node.get(id(current))
+        if found is not None:
+            return found
+        current = current.parent
+    return None
+
+
+def _tool_source(
+    name: str | None, result: object, ref: str, start: int, options: ReconstructOptions, step: Step | None
+) -> Source | None:
+    """A tool run as a source, or None where it is no retrieval."""
+    retrieval = options.is_retrieval_tool(name)
+    cut = step.truncated if step is not None else False
+    if result is None:
+        return Source(None, "tool", ref, start) if retrieval else None
+    documents = read_documents(result, strings=retrieval)
+    if documents is not None and (retrieval or (documents and _looks_retrieved(documents))):
+        return Source(documents, "tool", ref, start, partial=cut, text=text_of(result) or "")
+    if not retrieval:
+        return None
+    text = _plain(result)
+    if not text:
+        return Source((), "tool", ref, start)
+    found = find_passages(text, options.passage_pattern, options.pattern_seconds, whole=True)
+    if found is not None and found.documents and found.form not in ("paragraphs", "bullets"):
+        return Source(found.documents, "tool", ref, start, partial=cut, structured=False, text=text)
+    if _says_nothing(text):
+        return Source((), "tool", ref, start)
+    return Source((Document(None, text.strip()),), "tool", ref, start, partial=cut, structured=False, text=text)
+
+
+def _looks_retrieved(documents: Sequence[Document]) -> bool:
+    """Whether a tool's result is a list of documents, not of orders or flights: texts of some length, with marks."""
+    texts = [d for d in documents if d.text]
+    marked = [d for d in texts if d.id or d.score is not None or d.source or d.title]
+    return bool(texts) and len(marked) == len(documents) and max(len(d.text or "") for d in texts) >= 30
+
+
+def _plain(result: object) -> str:
+    if isinstance(result, dict):
+        for key in ("content", "data", "result", "output", "text"):
+            inner = result.get(key)
+            if isinstance(inner, str):
+                return inner
+            if isinstance(inner, dict) and isinstance(inner.get("content"), str):
+                return str(inner["content"])
+    text = text_of(result) or ""
+    return repr_content(text) or text if text.startswith("content=") else text
+
+
+def _says_nothing(text: str) -> bool:
+    folded = fold(text).lower().strip(" .!\"'[](){}")
+    return folded in ("", "null", "none") or (
+        len(folded) < 80
+        and folded.startswith(("no result", "no document", "no passage", "no match", "nothing found", "no relevant"))
+    )
+
+
+def _tool_call(
+    name: str | None, arguments: object, result: object, retrieval: bool, ref: str, options: ReconstructOptions
+) -> ToolCall:
+    limit = options.max_text
+    said, returned = text_of(arguments), text_of(result)
+    return ToolCall(
+        name or "tool",
+        said[:limit] if said is not None else None,
+        returned[:limit] if returned is not None else None,
+        retrieval,
+        ref,
+    )
+
+
+def _current(unit: Unit) -> list[ChatMessage]:
+    """Messages of this turn only: what comes after the last user message of each call (never resent history)."""
+    found: list[ChatMessage] = list(unit.given[unit.last_index + 1 :]) if unit.last_index >= 0 else []
+    asked = fold(unit.last_message or "")
+    for call in unit.calls:
+        if call is unit.call:
+            continue
+        messages = call.input_messages or ()
+        last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text.strip()), default=-1)
+        if last >= 0 and fold(messages[last].text) == asked:
+            have = {r.id for m in found for r in m.results}
+            found.extend(m for m in messages[last + 1 :] if m.results and not all(r.id in have for r in m.results))
+    return found
+
+
+def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
+    """Chains that return documents: custom retrievers (texts) and custom rerankers (ids and scores only)."""
+    found: list[Source] = []
+    known = any(d.text for s in sources for d in s.documents or ())
+    last_call = unit.call.span.start if unit.call is not None else unit.end
+    for node in unit.nodes:
+        step = node.step
+        if step.kind != "chain" or node.calls or step.span.start > last_call:
+            continue
+        if known and not _RANKS.search(step.span.name):
+            continue
+        output = step.output
+        if not isinstance(output, list) and not (isinstance(output, dict) and len(output) <= 3):
+            continue
+        documents = read_documents(output)
+        if not documents or not (any(d.id or d.score is not None or d.source for d in documents)):
+            continue
+        texts = any(d.text for d in documents)
+        if texts or any(s.documents for s in sources):
+            found.append(
+                Source(
+                    documents,
+                    "retriever" if texts else "reranker",
+                    step.span.ref,
+                    step.span.start,
+                    partial=step.truncated,
+                )
+            )
+    for inner in found[:-1]:
+        if any(d.text for d in inner.documents or ()):
+            inner.shadowed = True
+    return found
