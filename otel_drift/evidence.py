@@ -28,9 +28,12 @@ class PassageRef:
     title: str | None = None
 
 
-def frame(session: Session) -> dict[str, Any]:
-    """What of a session is no text: enough to say where its results belong, and how it was made."""
+def frame(unit: Unit) -> dict[str, Any]:
+    """What of a result and its session is no text: where it belongs, how the answers were made, who judged them."""
+    session = unit.session
     return {
+        "judge": unit.judge,
+        "prompts": [{"id": one.id, "version": one.version, "sha256": one.sha256} for one in unit.prompts],
         "key": session.key,
         "session_id": session.session_id,
         "project": session.project,

@@ -45,7 +45,8 @@ def settled(unit: Unit, verdicts: Mapping[str, Verdict], muted: Mapping[str, str
     changed = tuple(_settled_finding(one, verdicts.get(finding_item_id(one)), whole, muted) for one in unit.findings)
     if changed == unit.findings:
         return unit
-    found = replace(unit, findings=changed)
+    report = _marked(unit.report, {one.event_id: (one.status, one.muted) for one in changed})
+    found = replace(unit, findings=changed, report=report)
     return replace(found, severity=worst([one.severity for one in findings.standing(found)]))
 
 
@@ -58,7 +59,8 @@ def as_judged(unit: Unit, verdicts: Mapping[str, Verdict]) -> Unit:
     )
     if changed == unit.findings:
         return unit
-    return replace(unit, findings=changed, severity=worst([one.severity for one in changed]))
+    report = _marked(unit.report, {one.event_id: (one.status, None) for one in changed})
+    return replace(unit, findings=changed, report=report, severity=worst([one.severity for one in changed]))
 
 
 def verdict_annotations(
@@ -98,6 +100,24 @@ def _settled_finding(one: Finding, own: Verdict | None, whole: Verdict | None, m
     verdict = own or whole
     status = one.status if verdict is None else verdict.decision
     return replace(one, status=status, muted=muted.get(one.event_id))
+
+
+def _marked(value: Any, marks: Mapping[str, tuple[str, str | None]]) -> Any:
+    """A report whose events say what people said of them: their `status`, and `muted` with the reason."""
+    if isinstance(value, list):
+        return [_marked(inner, marks) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    marked = {key: _marked(inner, marks) for key, inner in value.items() if key != "muted"}
+    if "muted" in value and value.get("event_id") not in marks:
+        marked["muted"] = value["muted"]
+    if isinstance(event_id := value.get("event_id"), str) and event_id in marks:
+        status, muted = marks[event_id]
+        if "status" in value:
+            marked["status"] = status
+        if muted:
+            marked["muted"] = muted
+    return marked
 
 
 def _of_unit(unit: Unit, verdict: Verdict) -> list[Annotation]:

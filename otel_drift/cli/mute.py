@@ -87,12 +87,12 @@ def remove(
         opened = open_ledger(settings, stack)
         opened.unmute(mute_id)
         problems = deliver_now(opened, settings)
-    stdout_console().print(f"mute {mute_id} is taken back")
+    typer.echo(f"mute {mute_id} is taken back")
     _fail_on(problems)
 
 
 def _fail_on(problems: list[str]) -> None:
     for problem in problems:
-        stderr_console().print(f"otel-drift: {problem}")
+        typer.echo(f"otel-drift: {problem}", err=True)
     if problems:
         raise typer.Exit(3)

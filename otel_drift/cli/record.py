@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from otel_drift.cli import app
-from otel_drift.cli.common import ConfigOption, FormatOption, OutputFormat, stdout_console, write_json_line
+from otel_drift.cli.common import ConfigOption, FormatOption, OutputFormat, write_json_line
 from otel_drift.cli.ledgers import LedgerOption, nanoseconds, open_ledger, settings_with
 
 SessionOption = Annotated[str | None, typer.Option(help="Session id, or session key.")]
@@ -71,4 +71,4 @@ def forget(
         write_json_line(counts)
     else:
         said = ", ".join(f"{count} {name}" for name, count in counts.items())
-        stdout_console().print(f"erased: {said}" if number else "nothing to erase")
+        typer.echo(f"erased: {said}" if number else "nothing to erase")

@@ -124,7 +124,7 @@ def resolve(
         from otel_drift.report.escape import terminal_safe
 
         what = decided["type"] or decided["audit"]
-        stdout_console().print(terminal_safe(f"{decided['item_id']} {decided['status']}: {what}"))
+        typer.echo(terminal_safe(f"{decided['item_id']} {decided['status']}: {what}"))
     _tell(
         problems or [f"sink {name} is owed the change; the next run with it, or --sink, writes it" for name in waiting]
     )
@@ -182,6 +182,5 @@ def _write(file: Path, made: Iterable[dict[str, Any]], force: bool) -> None:
 def _tell(notes: Iterable[str]) -> None:
     from otel_drift.report.escape import terminal_safe
 
-    console = stderr_console()
     for note in notes:
-        console.print(terminal_safe(f"otel-drift: {note}"))
+        typer.echo(terminal_safe(f"otel-drift: {note}"), err=True)

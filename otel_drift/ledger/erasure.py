@@ -1,7 +1,8 @@
 """Privacy deletion: texts go, hashes and a tombstone stay, and the record remains consistent.
 
 Kept: ids, times, outcomes, severities, codes, versions, counts, hashes. Erased: prompts and answers of judges, reports,
-findings' words and quotes, evidence, titles, explanations of annotations, what reviewers wrote, and the user.
+findings' words and quotes, evidence, titles, explanations of annotations, what reviewers wrote, and the user, also in
+the session's key, of which a hash stays.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from otel_drift.ledger.schema import (
 )
 from otel_drift.ledger.schema import review as item
 from otel_drift.ledger.schema import review_log as log
+from otel_drift.redaction import opaque
 
 
 def concerned(
@@ -71,7 +73,7 @@ def erase(
             unit_ids[row.unit_id] = unit_ids.get(row.unit_id, False) or row.current
         keys |= set(connection.execute(sa.select(attempt.c.cache_key).where(attempt.c.result_id.in_(chunk))).scalars())
         items |= set(connection.execute(sa.select(log.c.item_id).where(log.c.result_id.in_(chunk))).scalars())
-        connection.execute(sa.update(unit).where(of_result).values(body=None, erased=now))
+        _erase_results(connection, chunk, now)
         counts["attempts"] += _erase_attempts(connection, chunk)
         texts = sa.update(finding).where(finding.c.result_id.in_(chunk)).values(body=None)
         counts["findings"] += connection.execute(texts).rowcount
@@ -88,6 +90,18 @@ def erase(
         sa.insert(erasure).values(at=now, selector=records.to_json(selector), counts=records.to_json(counts))
     )
     return counts
+
+
+def _erase_results(connection: Connection, result_ids: Any, now: int) -> None:
+    of_result = unit.c.result_id.in_(result_ids)
+    query = sa.select(unit.c.result_id, unit.c.session_key, evidence.c.frame)
+    query = query.outerjoin(evidence, evidence.c.result_id == unit.c.result_id).where(of_result)
+    for row in connection.execute(query).all():
+        values = {"body": None, "erased": now, "session_key": opaque(row.session_key)}
+        connection.execute(sa.update(unit).where(unit.c.result_id == row.result_id).values(values))
+        if row.frame is not None:
+            frame = records.to_json({**records.from_json(row.frame), "key": values["session_key"]})
+            connection.execute(sa.update(evidence).where(evidence.c.result_id == row.result_id).values(frame=frame))
 
 
 def _erase_attempts(connection: Connection, result_ids: Any) -> int:

@@ -20,7 +20,7 @@ def keep(connection: Connection, result_id: int, result: Unit) -> None:
     connection.execute(
         sa.insert(evidence).values(
             result_id=result_id,
-            frame=records.to_json(rests_on.frame(result.session)),
+            frame=records.to_json(rests_on.frame(result)),
             for_user=None if user is None else records.column(user),
             packet=packet,
             packet_sha256=None if packet is None else records.sha256(packet),

@@ -69,16 +69,16 @@ def members(connection: Connection, run_id: int) -> list[dict[str, Any]]:
     found = _standing(connection, [row.result_id for row in rows])
     made = []
     for row in rows:
-        body = {} if row.body is None else records.from_json(row.body)
         frame = {} if row.frame is None else records.from_json(row.frame)
+        about = frame if "judge" in frame or row.body is None else records.from_json(row.body)
         made.append(
             {
                 "unit_id": row.unit_id,
                 "audit": row.audit,
                 "session_key": row.session_key,
                 "outcome": row.outcome,
-                "judge": body.get("judge"),
-                "prompts": [f"{one['id']} {one['version']} {one['sha256'][:8]}" for one in body.get("prompts") or ()],
+                "judge": about.get("judge"),
+                "prompts": [f"{one['id']} {one['version']} {one['sha256'][:8]}" for one in about.get("prompts") or ()],
                 "turns": frame.get("turns") or [],
                 "findings": found.get(row.result_id, []),
             }

@@ -25,6 +25,7 @@ from otel_drift.ledger.schema import (
 )
 from otel_drift.ledger.schema import review as item
 from otel_drift.ledger.schema import review_log as log
+from otel_drift.redaction import opaque
 
 
 def result_ids(connection: Connection, session: str | None, since: int | None) -> list[int]:
@@ -32,7 +33,7 @@ def result_ids(connection: Connection, session: str | None, since: int | None) -
     query = sa.select(unit.c.result_id).order_by(unit.c.result_id)
     if session is not None:
         name = records.column(session)
-        query = query.where(sa.or_(unit.c.session_id == name, unit.c.session_key == name))
+        query = query.where(sa.or_(unit.c.session_id == name, unit.c.session_key.in_((name, opaque(session)))))
     if since is not None:
         query = query.where(unit.c.created >= since)
     return list(connection.execute(query).scalars())
@@ -64,9 +65,9 @@ def entry(connection: Connection, result_id: int) -> dict[str, Any]:
         "outcome": row.outcome,
         "reason": row.reason,
         "severity": row.severity,
-        "judge": body.get("judge"),
+        "judge": body.get("judge", frame.get("judge")),
         "judge_note": body.get("judge_note"),
-        "prompts": body.get("prompts"),
+        "prompts": body.get("prompts", frame.get("prompts")),
         "fingerprint": row.fingerprint,
         "result_sha256": row.body_sha256,
         "report": body.get("report"),

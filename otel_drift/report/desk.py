@@ -64,8 +64,9 @@ def print_item(console: Console, item: Mapping[str, Any]) -> None:
         _finding(paper, finding)
     _sentences(paper, item["report"] or {})
     _conflicts(paper, item["report"] or {}, finding)
+    concerned = {finding.get("turn_number"), finding.get("earlier_turn")}
     for turn in (item["packet"] or {}).get("turns", ()):
-        if "passages" in turn:
+        if turn["turn"] in concerned or (not finding and "passages" in turn):
             _turn(paper, turn, {passage["passage_id"] for passage in item["passages"]})
     if item["muted"]:
         paper.line(("muted: ", "bold"), item["muted"], gutter=_INDENT)
@@ -188,7 +189,7 @@ def _turn(paper: Paper, turn: Mapping[str, Any], behind: set[str]) -> None:
     paper.line(turn["answer"] or "(no answer)", gutter=_label(paper, "answer"))
     if turn["answer_ref"]:
         paper.line((turn["answer_ref"], "dim"), gutter=_label(paper, "span"))
-    for passage in turn["passages"]:
+    for passage in turn.get("passages") or ():
         about = ", ".join(str(passage[name]) for name in ("title", "source", "author", "date") if passage[name])
         mark = "►" if passage["id"] in behind else " "
         paper.line(

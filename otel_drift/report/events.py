@@ -107,7 +107,7 @@ def _from_report(event: Mapping[str, Any], claims: Mapping[str, Mapping[str, Any
         description=str(event.get("description") or ""),
         confidence=float(confidence) if isinstance(confidence, int | float) else None,
         cause=str(event.get("likely_cause") or ""),
-        status=str(event.get("status") or "suspected"),
+        status="muted" if event.get("muted") else str(event.get("status") or "suspected"),
     )
 
 
@@ -148,7 +148,7 @@ def _from_finding(unit: Unit, index: int) -> Event:
         description=finding.explanation,
         confidence=finding.confidence,
         cause=finding.likely_cause or "",
-        status=finding.status,
+        status="muted" if finding.muted else finding.status,
     )
 
 
