@@ -57,12 +57,7 @@ class SourceConflict:
         write_answer: bool = False,
         gate: bool = False,
     ) -> None:
-        if severity_threshold not in RANKS:
-            raise ConfigError(f"severity_threshold {severity_threshold!r}: use {', '.join(RANKS)}")
-        if isinstance(pair_threshold, bool) or not isinstance(pair_threshold, int) or pair_threshold < 1:
-            raise ConfigError(f"pair_threshold {pair_threshold!r}: use a whole number from 1")
-        self.severity_threshold: ConflictSeverity = severity_threshold
-        self.pair_threshold = pair_threshold
+        self.severity_threshold, self.pair_threshold = _checked(severity_threshold, pair_threshold)
         self._write_answer, self._gate = write_answer, gate
         self.version = f"1 {severity_threshold} {pair_threshold} {write_answer} {gate}"
 
@@ -84,14 +79,15 @@ class SourceConflict:
             UnitError: the passages do not fit the judge.
         """
         turn = session.turns[0]
+        severity_threshold, pair_threshold = self._thresholds(settings)
         (found,) = cast("Sequence[ConflictsAnswer]", (yield [_conflicts_step(session, settings)]))
         conflicts = settled(found.conflicts, sources_of(turn), at_most_material=settings.embedded_judge)
         report = build_report(
             session,
             conflicts,
             notes=found.conflict_notes,
-            severity_threshold=self.severity_threshold,
-            pair_threshold=self.pair_threshold,
+            severity_threshold=severity_threshold,
+            pair_threshold=pair_threshold,
             answer=turn.answer if turn.answered else None,
         )
         if self._write_answer and not report["abstain"]:
@@ -110,18 +106,40 @@ class SourceConflict:
         return [*asks, Forecast(size, _ANSWER_TOKENS)] if self._write_answer else asks
 
     def prompt_inputs(self, settings: AuditSettings) -> Mapping[str, frozenset[str]]:
-        """The prompts of this audit and what each is given."""
+        """The prompts of this audit and what each is given.
+
+        Raises:
+            ConfigError: the options of this audit are wrong.
+        """
+        self._thresholds(settings)
         inputs = {CONFLICTS_PROMPT: frozenset({"domain", "turn", "passages"})}
         return {**inputs, ANSWER_PROMPT: frozenset({"turn", "passages", "conflicts"})} if self._write_answer else inputs
 
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding a conflict that the answer does not disclose; of a gate call, one a conflict it abstained for."""
         if self._gate:
-            counted = [c for c in report["conflicts"] if RANKS[c["severity"]] >= RANKS[self.severity_threshold]]
+            counted = [c for c in report["conflicts"] if RANKS[c["severity"]] >= RANKS[report["severity_threshold"]]]
             return tuple(_finding(CONFLICTING_SOURCES, one, report) for one in counted if report["abstain"])
         return tuple(
             _finding(UNDISCLOSED_CONFLICT, one, report) for one in report["conflicts"] if one["disclosed"] is False
         )
+
+    def _thresholds(self, settings: AuditSettings) -> tuple[ConflictSeverity, int]:
+        """This audit's own, or those of the settings (``[audit.options.source_conflict]``)."""
+        told = settings.options.get(self.name, {})
+        if unknown := sorted(set(told) - {"severity_threshold", "pair_threshold"}):
+            raise ConfigError(f"source_conflict has no option {unknown[0]!r}: severity_threshold, pair_threshold")
+        return _checked(
+            told.get("severity_threshold", self.severity_threshold), told.get("pair_threshold", self.pair_threshold)
+        )
+
+
+def _checked(severity_threshold: Any, pair_threshold: Any) -> tuple[ConflictSeverity, int]:
+    if not isinstance(severity_threshold, str) or severity_threshold not in RANKS:
+        raise ConfigError(f"severity_threshold {severity_threshold!r}: use {', '.join(RANKS)}")
+    if isinstance(pair_threshold, bool) or not isinstance(pair_threshold, int) or pair_threshold < 1:
+        raise ConfigError(f"pair_threshold {pair_threshold!r}: use a whole number from 1")
+    return cast("ConflictSeverity", severity_threshold), pair_threshold
 
 
 def passage_lines(turn: Turn) -> list[str]:

@@ -64,13 +64,10 @@ def sources_of(turn: Turn) -> Sources:
         twins = (first for first in set(copy_of.values()) if are_copies(passages[first].text, passage.text))
         copy_of[ref] = min(twins, key=_place, default=ref)
     document_of: dict[str, str] = {}
-    for ref, passage in passages.items():
-        related = (
-            document_of[other]
-            for other in document_of
-            if copy_of[other] == copy_of[ref] or _one_document(passages[other], passage)
-        )
-        document_of[ref] = min(related, key=_place, default=ref)
+    for ref, first in copy_of.items():
+        # A copy belongs where its original does, so that a copy filed elsewhere never joins two documents.
+        related = (document_of[one] for one in document_of if _one_document(passages[one], passages[first]))
+        document_of[ref] = document_of[first] if first != ref else min(related, key=_place, default=ref)
     return Sources(passages, copy_of, document_of)
 
 

@@ -44,8 +44,6 @@ TRIGGER_FIELDS = ("author", "date", "document_type")
 MOST_AT_ONCE = 64
 """Checks under way at the same time, those of judges that hang included; a further one waits within its deadline."""
 
-_RECORD_WAIT = 0.5
-"""Seconds a decision waits for its own record, so that it usually is in the ledger when it is returned."""
 _SLACK = 0.05
 
 
@@ -67,6 +65,7 @@ class ConflictGate:
         allow_embedded: accept the embedded judge, which finds only differing figures and dates.
         ledger: where decisions are kept: a ledger, file or URL; None is the user's own file.
         redact: takes private text out before judge, ledger and decision see it (`otel_drift.redaction`).
+        record_wait: seconds a decision waits for its own record, so that it usually is in the ledger when returned.
         prompts_dir: a folder with own versions of the prompts.
 
     Raises:
@@ -89,6 +88,7 @@ class ConflictGate:
         allow_embedded: bool = False,
         ledger: Ledger | str | Path | None = None,
         redact: Callable[[str], str] | None = None,
+        record_wait: float = 0.5,
         prompts_dir: str | None = None,
     ) -> None:
         chosen = preset_called(preset)
@@ -110,7 +110,7 @@ class ConflictGate:
         self._settings = AuditSettings(domain=chosen.domain, prompts_dir=prompts_dir, embedded_judge=judge.embedded)
         self._min_passages, self._trigger_fields = min_passages, tuple(trigger_fields)
         self._answerability, self._least_answerable = answerability, answerability_threshold
-        self._redact = redact
+        self._redact, self._record_wait = redact, record_wait
         self._recorder = Recorder(ledger)
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
 
@@ -279,7 +279,7 @@ class ConflictGate:
         emitted = self._recorder.span(
             call.id, call.started, time.time_ns(), call.context, span_attributes(decision, about)
         )
-        until = time.monotonic() + min(_RECORD_WAIT, call.left() + _SLACK)
+        until = time.monotonic() + min(self._record_wait, call.left() + _SLACK)
         recorded = kept.wait(max(0.0, until - time.monotonic()))
         emitted.wait(max(0.0, until - time.monotonic()))
         return replace(decision, recorded=recorded)

@@ -43,27 +43,33 @@ def read_passages(given: Sequence[PassageLike]) -> tuple[Passage, ...]:
     return tuple(found.values())
 
 
-def read_passage(given: PassageLike, number: int) -> Passage:
+def read_passage(given: PassageLike, number: int, *, where: str | None = None) -> Passage:
     """One passage.
+
+    Args:
+        given: what was given.
+        number: its rank, from 1.
+        where: how an error names its place; by default ``passage N``.
 
     Raises:
         ConfigError: it is malformed.
     """
+    where = where or f"passage {number}"
     fields = _fields(given) if isinstance(given, Passage) else given
     if not isinstance(fields, Mapping):
-        raise ConfigError(f"passage {number}: an object with id and text is needed, not {type(given).__name__}")
+        raise ConfigError(f"{where}: an object with id and text is needed, not {type(given).__name__}")
     own_id, text = fields.get("id"), fields.get("text")
     if isinstance(own_id, int) and not isinstance(own_id, bool):
         own_id = str(own_id)
     if not isinstance(own_id, str) or not own_id.strip() or len(own_id) > _LONGEST_FIELD:
-        raise ConfigError(f"passage {number}: id must be a short text")
+        raise ConfigError(f"{where}: id must be a short text")
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"passage {number}: text must be a text that is not empty")
+        raise ConfigError(f"{where}: text must be a text that is not empty")
     about: dict[str, Any] = {}
     for name in FIELDS:
         value = fields.get(name)
         if value is not None and not isinstance(value, str | int | float):
-            raise ConfigError(f"passage {number}: {name} must be a text")
+            raise ConfigError(f"{where}: {name} must be a text")
         about[name] = None if value is None else str(value)[:_LONGEST_FIELD]
     return Passage(id=own_id, text=text, rank=number, **about)
 

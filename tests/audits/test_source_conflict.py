@@ -453,3 +453,13 @@ def test_it_is_an_audit_of_single_turns() -> None:
     assert SourceConflict().version != SourceConflict("CRITICAL").version
     assert not SourceConflict().eligibility(Session("k", None, (), ()), AuditSettings()).eligible
     assert Passage("p", "x", 1).text
+
+
+def test_thresholds_may_come_from_the_settings() -> None:
+    told = AuditSettings(options={"source_conflict": {"pair_threshold": 2}})
+    unit = audit_session(SourceConflict(), lending(), ScriptedJudge([answer(conflict())]), settings=told)
+
+    assert unit.report is not None
+    assert (unit.report["abstain"], unit.report["pair_threshold"], len(unit.findings)) == (False, 2, 1)
+    with pytest.raises(ConfigError, match="no option"):
+        SourceConflict().prompt_inputs(AuditSettings(options={"source_conflict": {"pairs": 2}}))

@@ -1,0 +1,220 @@
+"""``otel-drift gate``: may a model answer from these passages? Once from a file, or over HTTP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from otel_drift.cli import app
+from otel_drift.cli.common import ConfigOption, FormatOption, OutputFormat, stdout_console, write_json_line
+
+if TYPE_CHECKING:
+    from otel_drift.config import Settings
+    from otel_drift.gate import ConflictGate, GateDecision
+    from otel_drift.model import Passage
+    from otel_drift.protocols import Judge
+
+_MOST_BYTES = 16_000_000
+
+
+class Preset(StrEnum):
+    """The gate's presets."""
+
+    clinical = "clinical"
+    legal = "legal"
+    finance = "finance"
+    support = "support"
+    research = "research"
+
+
+class Threshold(StrEnum):
+    """From which severity conflicts count."""
+
+    critical = "critical"
+    material = "material"
+    minor = "minor"
+
+
+@app.command()
+def gate(
+    query: Annotated[str | None, typer.Option(help="The question.")] = None,
+    passages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.jsonl", help="{id, text, title?, author?, date?, document_type?} a line, - = stdin."
+        ),
+    ] = None,
+    output: FormatOption = OutputFormat.text,
+    model: Annotated[str | None, typer.Option(help="litellm model name.")] = None,
+    api_base: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible server.")] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="rules: accept the embedded judge, which knows figures and dates only.")
+    ] = None,
+    preset: Annotated[
+        Preset | None,
+        typer.Option(help="clinical, legal, finance: MATERIAL, 1 pair; support: MATERIAL, 2; research: CRITICAL, 3."),
+    ] = None,
+    severity_threshold: Annotated[Threshold | None, typer.Option(help="Conflicts from this severity on count.")] = None,
+    pair_threshold: Annotated[int | None, typer.Option(min=1, help="Abstain from so many pairs on.")] = None,
+    deadline: Annotated[float, typer.Option(help="Seconds within which there is a decision.")] = 30.0,
+    write_answer: Annotated[bool, typer.Option("--write-answer", help="Let the judge answer where safe.")] = False,
+    serve: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve POST /v1/gate instead; needs otel-drift[gate].")
+    ] = None,
+    redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
+    ledger: Annotated[str | None, typer.Option(help="File or postgresql:// URL that keeps the decisions.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Decide whether passages may be answered from; exit 0 proceed, 1 abstain.
+
+    With --serve the bearer token that callers must send is read from OTEL_DRIFT_GATE_TOKEN; without one the gate
+    listens on loopback only.
+    """
+    from otel_drift.config import load_settings
+    from otel_drift.errors import ConfigError
+
+    settings = load_settings(
+        config,
+        {
+            "judge": {"model": model, "api_base": api_base},
+            "ledger": {"url": ledger},
+            "privacy": {"redact": redact},
+        },
+    )
+    if serve is None and (query is None or passages is None):
+        raise ConfigError("gate needs --query and --passages, or --serve HOST:PORT")
+    if serve is not None and (query is not None or passages is not None):
+        raise ConfigError("--serve takes its questions over HTTP: leave --query and --passages out")
+    read = _read(passages) if passages is not None else []
+    chosen = _judge(settings, judge, named=model is not None)
+    with _gate(settings, chosen, preset, severity_threshold, pair_threshold, deadline, write_answer) as opened:
+        if serve is not None:
+            _serve(opened, serve)
+            return
+        decision = opened.check(query or "", read)
+    _print(decision, output)
+    raise typer.Exit(0 if decision.proceed else 1)
+
+
+def _gate(
+    settings: Settings,
+    judge: Judge,
+    preset: Preset | None,
+    severity: Threshold | None,
+    pairs: int | None,
+    deadline: float,
+    write_answer: bool,
+) -> ConflictGate:
+    from otel_drift.gate import ConflictGate
+    from otel_drift.redaction import load_redactor
+
+    options: dict[str, Any] = {"severity_threshold": severity.value.upper() if severity else None}
+    return ConflictGate(
+        judge,
+        preset=preset.value if preset else None,
+        pair_threshold=pairs,
+        deadline=deadline,
+        write_answer=write_answer,
+        allow_embedded=judge.embedded,  # only ever by --judge rules
+        ledger=settings.ledger.url or None,
+        redact=load_redactor(",".join(settings.privacy.redact)) if settings.privacy.redact else None,
+        record_wait=10.0,
+        prompts_dir=settings.audit.prompts_dir or None,
+        **options,
+    )
+
+
+def _judge(settings: Settings, name: str | None, *, named: bool) -> Judge:
+    """The judge, which must be named: a model on the command line or in the settings, or ``--judge rules``."""
+    from otel_drift.cli.wiring import open_judge
+    from otel_drift.errors import ConfigError
+
+    if name not in (None, "rules"):
+        raise ConfigError(f"--judge {name}: only rules, the embedded judge, is named so; name a model with --model")
+    if name == "rules":
+        if named or settings.judge.api_base:
+            raise ConfigError("--judge rules asks no model: leave --model and --api-base out")
+        return open_judge(settings.judge.model_copy(update={"model": ""}))
+    if not settings.judge.model:
+        raise ConfigError(
+            "gate: name a judge on purpose: --model NAME (and --api-base URL), or --judge rules for the embedded one, "
+            "which knows figures and dates only"
+        )
+    judge = open_judge(settings.judge)
+    check = getattr(judge, "check", None)
+    if check is not None:
+        check()
+    return judge
+
+
+def _read(name: str) -> list[Passage]:
+    """The passages of a file, one JSON object a line.
+
+    Raises:
+        ConfigError: the file or a line is unusable; the message names the line.
+    """
+    import orjson
+
+    from otel_drift.errors import ConfigError
+    from otel_drift.gate.passages import read_passage
+
+    shown = "stdin" if name == "-" else name
+    try:
+        data = sys.stdin.buffer.read(_MOST_BYTES + 1) if name == "-" else _file(Path(name))
+    except OSError as error:
+        raise ConfigError(f"--passages {shown}: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(f"--passages {shown}: larger than {_MOST_BYTES:,} bytes")
+    found: dict[str, tuple[int, Passage]] = {}
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            passage = read_passage(orjson.loads(line), number, where=f"{shown}, line {number}")
+        except orjson.JSONDecodeError as error:
+            raise ConfigError(f"{shown}, line {number}: no JSON ({error.msg} at column {error.colno})") from None
+        first, known = found.setdefault(passage.id, (number, passage))
+        if known.text != passage.text:
+            raise ConfigError(f"{shown}, line {number}: the id {passage.id!r} is that of line {first} already")
+    return [passage for _, passage in found.values()]
+
+
+def _file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES + 1)
+
+
+def _serve(opened: ConflictGate, address: str) -> None:
+    from otel_drift.gate import http
+
+    token = os.environ.get(http.TOKEN_VARIABLE) or None
+    http.serve(opened, address, token=token, announce=lambda url: typer.echo(f"serving {url}", err=True))
+
+
+def _print(decision: GateDecision, output: OutputFormat) -> None:
+    if output is OutputFormat.json:
+        write_json_line(decision.to_dict())
+        return
+    from otel_drift.gate.decision import REASONS
+    from otel_drift.report.escape import terminal_safe
+
+    console = stdout_console()
+    why = REASONS[decision.reason]
+    if decision.safety_override:
+        why += f" ({decision.safety_override})"
+    console.print(f"{decision.decision}: {terminal_safe(why)}", soft_wrap=True)
+    for conflict in decision.report["conflicts"]:
+        console.print(f"  {conflict['severity']}  {terminal_safe(conflict['explanation'])}", soft_wrap=True)
+        for side in ("a", "b"):
+            source = conflict[f"title_{side}"] or conflict[f"source_{side}"]
+            quote = f"    {source}: “{conflict[f'quote_{side}']}”"
+            console.print(terminal_safe(quote), soft_wrap=True)
+    if decision.answer:
+        console.print(terminal_safe(decision.answer, multiline=True), soft_wrap=True)
+    if decision.judge_note:
+        console.print(f"judge {terminal_safe(f'{decision.judge}: {decision.judge_note}')}", soft_wrap=True)
