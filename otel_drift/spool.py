@@ -31,7 +31,7 @@ PRAGMA page_size = 16384;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA locking_mode = EXCLUSIVE;
-PRAGMA cache_size = -8192;
+PRAGMA cache_size = -4096;
 CREATE TABLE trace (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, has_span INTEGER NOT NULL);
 CREATE TABLE chunk (trace INTEGER NOT NULL, number INTEGER NOT NULL, records BLOB NOT NULL,
                     PRIMARY KEY (trace, number)) WITHOUT ROWID;
