@@ -161,6 +161,8 @@ def _difference(
             continue
         theirs = Said(read(rival.text), against.text, (against.text,), (rival.text,))
         for own in mine:
+            if bool(own.reading.years) != bool(theirs.reading.years):
+                continue  # only one of them says of which year it speaks
             found = figure_contradiction(theirs, own)
             if found and (best is None or found.probability > best[1].probability):
                 best = (rival.text, found)

@@ -162,6 +162,8 @@ def test_any_text_is_read_without_loss(answer: str) -> None:
         assert 0 <= scope.wide[0] <= scope.near[0] <= scope.near[1] <= len(answer)
 
 
-@pytest.mark.parametrize("piece", ["[", "[1", "(Source: ", "[^", "[1, ", "¹", "Sources:\n- ", "`", "$", "[a](", "```\n"])
+@pytest.mark.parametrize(
+    "piece", ["[", "[1", "(Source: ", "[^", "[1, ", "¹", "Sources:\n- ", "`", "$", "[a](", "```\n"]
+)
 def test_long_hostile_answers_are_read_in_time(piece: str) -> None:
     find_marks(piece * 40_000, PASSAGES)
