@@ -65,8 +65,9 @@ class RulesJudge:
         try:
             answer = answers(task)
         except UnreadableError as error:
+            limit = "reads English only" if error.reason == "language_not_supported" else "cannot read this"
             raise PermanentJudgeError(
-                f"the embedded judge cannot read this ({error}): name a model with --model", reason=error.reason
+                f"the embedded judge {limit} ({error}): name a model with --model", reason=error.reason
             ) from error
         return JudgeAnswer(
             text=orjson.dumps(answer).decode(),

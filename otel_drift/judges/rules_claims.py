@@ -77,7 +77,9 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
     found = [s for s in statements(turn.answer or "") if len(s.text) <= LONGEST_CLAIM]
     number = offset
     known = evidence.stems.union(spoken)
+    topic = _names(turn.user or "")
     for index, sentence in enumerate(found):
+        topic = _names(sentence.text) or topic
         if not is_claim(sentence.text, known) or not is_english(sentence.text):
             continue
         judged = ground(sentence.text, evidence, turn.user)
@@ -101,19 +103,15 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
                 turn.answer or "",
                 tuple(t for t in texts if t),
                 tuple(q for _, q in quotes),
-                _topic([s.text for s in found[: index + 1]], turn.user or ""),
+                topic,
                 turn.retrieval not in UNGROUNDABLE,
             ),
         )
 
 
-def _topic(said: list[str], asked: str) -> frozenset[str]:
-    """The names a sentence is about: its own, else those of the nearest sentence before it, else the question's."""
-    for text in (*reversed(said), asked):
-        found = frozenset(stem(n) for n in names(text) if n.casefold() not in MONTHS and not is_unit(n))
-        if found:
-            return found
-    return frozenset()
+def _names(text: str) -> frozenset[str]:
+    """The names a text is about; without any, it is about those of the sentence before it, at last the question's."""
+    return frozenset(stem(n) for n in names(text) if n.casefold() not in MONTHS and not is_unit(n))
 
 
 def _status(

@@ -21,15 +21,23 @@ LEAST_SHARED = 2
 """Statements that share fewer content stems are not held against each other."""
 
 
+MOST_CLAIMS = 5_000
+"""The most claims that the audit's answer schema takes."""
+
+
 class UnreadableError(ValueError):
-    """Most of a session is in a language that the rules cannot read: no verdict at all, rather than a clean one."""
+    """The rules cannot read a session: no verdict at all, rather than a clean one. `reason` is a short code."""
+
+    def __init__(self, message: str, reason: str = "language_not_supported") -> None:
+        self.reason = reason
+        super().__init__(message)
 
 
 def audit_session(session: Session) -> dict[str, Any]:
     """Answer ``factual_drift`` for a session, in the audit's answer schema.
 
     Raises:
-        UnreadableError: most of its answers, or of the passages under them, are not in English.
+        UnreadableError: most of its answers, or of the passages under them, are not in English; or it is too long.
     """
     claims: list[StatedClaim] = []
     events: list[dict[str, Any]] = []
@@ -55,6 +63,8 @@ def audit_session(session: Session) -> dict[str, Any]:
                     events.append(_unsupported_event(claim, unsupported))
         memory.keep(own)
         claims.extend(own)
+        if len(claims) > MOST_CLAIMS:
+            raise UnreadableError(f"more than {MOST_CLAIMS} claims", "session_too_long")
     if 2 * unreadable > total:
         raise UnreadableError(f"{unreadable} of {total} sentences, or their passages, are not in English")
     return {

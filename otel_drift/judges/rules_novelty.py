@@ -21,6 +21,9 @@ SURE_WITHOUT_DETAIL = 0.9
 KNOWN_BEFORE = 0.5
 """Up to this probability a claim counts as said, given or told before."""
 
+MOST_AT_HAND = 60
+"""Figures that are tried in reckoning: the sentence's, the question's, then the answer's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
@@ -113,12 +116,12 @@ def _is_arithmetic(claim: StatedClaim, missing_numbers: tuple[str, ...], known: 
     if not missing or len({q.text for q in missing}) < len(set(missing_numbers)):
         return False
     source_numbers = number_values(" ".join((*claim.said.passages, claim.turn.user or ""))) | known.numbers
-    near = [
-        q
-        for text in (claim.turn.answer or "", claim.turn.user or "")
-        for q in quantities(text)
-        if number_values(q.text) & source_numbers
+    at_hand = [
+        *quantities(claim.reading.text),
+        *quantities(claim.turn.user or ""),
+        *quantities(claim.turn.answer or ""),
     ]
+    near = [q for q in at_hand[:MOST_AT_HAND] if number_values(q.text) & source_numbers]
     results = [(q.value, q.unit) for q in near] + list(_reckoned(near, claim.reading.text))
     if _RECKONS.search(claim.reading.text):
         results += _multiplied(claim, near, {q.unit for q in missing}, known)

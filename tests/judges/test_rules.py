@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -444,17 +445,23 @@ def test_a_sentence_without_end_is_no_claim_and_its_evidence_stays_quotable() ->
     assert len(claim["evidence"][0]["quote"]) < 1_000
 
 
-def test_a_long_session_takes_time_in_proportion() -> None:
+def test_a_long_session_and_a_long_answer_are_affordable() -> None:
     turns = [
-        turn(
-            n,
-            "And?",
-            f"Plan {n} costs {n} EUR a month. It is usually paid by card in Norway.",
-            f"Plan {n} costs {n} EUR.",
-        )
-        for n in range(1, 301)
+        turn(n, "And?", f"Plan {n} costs {n} EUR a month. It is usually paid by card.", f"Plan {n} costs {n} EUR.")
+        for n in range(1, 201)
     ]
-    assert len(audit_session(session(*turns))["claims"]) > 300
+    long = " ".join(f"Plan number {n} costs {n} EUR a month." for n in range(1_000))
+    started = time.process_time()
+    assert len(audit_session(session(*turns, turn(201, "All?", long, "A plan costs 1 EUR.")))["claims"]) > 1_000
+    assert time.process_time() - started < 10
+
+
+def test_more_claims_than_an_answer_may_hold_get_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_drift.judges.rules_drift.MOST_CLAIMS", 50)
+    answer = " ".join(f"Plan number {n} costs {n} EUR a month." for n in range(60))
+    with pytest.raises(PermanentJudgeError, match="more than 50 claims") as caught:
+        ask(session(turn(1, "What?", answer, "Plan number 1 costs 1 EUR a month.")))
+    assert caught.value.reason == "session_too_long"
 
 
 # --- grounding of one sentence ------------------------------------------------------------------
