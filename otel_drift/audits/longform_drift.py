@@ -25,7 +25,7 @@ from otel_drift.audits.longform_drift_report import build_report, counts_in_word
 from otel_drift.audits.longform_drift_score import CANONICAL
 from otel_drift.audits.source_conflict import SourceConflict
 from otel_drift.errors import NotApplicableError, UnitError
-from otel_drift.longform.chunking import MOST_TOKENS, chunks
+from otel_drift.longform.chunking import LEAST_TOKENS, MOST_TOKENS, chunks
 from otel_drift.longform.layout import Layout, PlacedSentence, count_words, read_layout
 from otel_drift.model import Finding, Passage, Session, Turn, worst
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
@@ -41,7 +41,7 @@ _FRAME_TOKENS = 150
 _REPAIR_TOKENS = 800
 _ANSWER_BASE_TOKENS = 200
 _VERDICT_TOKENS = 60
-_SMALLER = (MOST_TOKENS, 3_000, 2_000, 1_000, 500, 250)
+_SMALLER = (MOST_TOKENS, 3_000, LEAST_TOKENS, 1_000, 500, 250)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class LongformDrift:
                 turn_number=turn.number,
                 span_ref=turn.answer_ref or turn.root_ref or "",
                 explanation=_explanation(report, start),
-                quotes=tuple(filter(None, (start["sentence_text"], start["supporting_source_excerpt"]))),
+                quotes=tuple(filter(None, (start["supporting_source_excerpt"], start["sentence_text"]))),
             ),
         )
 
@@ -253,17 +253,23 @@ def _parts(layout: Layout, turn: Turn, settings: AuditSettings) -> list[range]:
         parts = [range(len(tokens))] if settings.embedded_judge else chunks(tokens, most)
         if all(_fits(part, layout, turn, settings) for part in parts):
             return parts
-    least = Forecast(_estimate(SENTENCES_PROMPT, range(0), layout, turn, settings).input_tokens, _ANSWER_BASE_TOKENS)
-    limit = settings.limits.input_tokens
-    if limit is not None and least.input_tokens + least.output_tokens + 2 * _SMALLER[-1] + _REPAIR_TOKENS > limit:
+    if max(tokens) <= _SMALLER[-1] and _answers_fit(tokens, settings):
         raise UnitError(
-            f"longform_drift: the source of turn {turn.number} takes about {least.input_tokens} tokens with the "
-            f"prompt, more than the judge reads beside a part of the answer ({limit})",
+            f"longform_drift: the source of turn {turn.number} is larger than the judge reads beside a part of the "
+            f"answer ({settings.limits.input_tokens} tokens)",
             reason="source_exceeds_window",
         )
     raise UnitError(
         f"longform_drift: a sentence of turn {turn.number} is larger than the judge can read or answer",
         reason="turn_exceeds_window",
+    )
+
+
+def _answers_fit(tokens: Sequence[int], settings: AuditSettings) -> bool:
+    """Whether the judge may write as much as the verdicts on the smallest chunks take."""
+    limit = settings.limits.output_tokens
+    return limit is None or all(
+        _output(sum(tokens[index] for index in part), len(part)) <= limit for part in chunks(tokens, _SMALLER[-1])
     )
 
 
@@ -282,8 +288,11 @@ def _estimate(prompt_id: str, part: range, layout: Layout, turn: Turn, settings:
     prompt = prompting.load(prompt_id, folder=settings.prompts_dir)
     data = sum(count(value) for value in _inputs(part, layout, turn).values())
     said = sum(count(layout.sentences[index].text) for index in part)
-    output = _ANSWER_BASE_TOKENS + said + said // 2 + _VERDICT_TOKENS * len(part)
-    return Forecast(count(prompt.text) + _FRAME_TOKENS + data, output)
+    return Forecast(count(prompt.text) + _FRAME_TOKENS + data, _output(said, len(part)))
+
+
+def _output(said: int, sentences: int) -> int:
+    return _ANSWER_BASE_TOKENS + said + said // 2 + _VERDICT_TOKENS * sentences
 
 
 def _counter(settings: AuditSettings) -> Callable[[str], int]:

@@ -27,8 +27,8 @@ from otel_drift.model import Unit
 from otel_drift.report.escape import terminal_safe
 from otel_drift.report.page_data import detail, index_entry
 
-_SCRIPTS = ("dom.js", "store.js", "list.js", "evidence.js", "session.js", "arcs.js", "main.js")
-_STYLES = ("base.css", "layout.css", "session.css")
+_SCRIPTS = ("dom.js", "store.js", "list.js", "evidence.js", "session.js", "longform.js", "arcs.js", "main.js")
+_STYLES = ("base.css", "layout.css", "session.css", "longform.css")
 _POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; img-src data:; base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"

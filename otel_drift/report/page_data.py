@@ -12,6 +12,7 @@ from typing import Any
 from otel_drift.model import SEVERITY_SCORES, Passage, Session, Turn, Unit
 from otel_drift.report.escape import terminal_safe
 from otel_drift.report.events import Event, Evidence, ShownClaim, claim_of, events_of, notes_of
+from otel_drift.report.longform_data import curve_of, sentence_claims
 from otel_drift.report.wording import (
     answer_words,
     cause_words,
@@ -91,6 +92,7 @@ def detail(unit: Unit) -> dict[str, Any]:
         "events": shown_events,
         "flags": [_shown(words(str(flag))) for flag in (unit.report or {}).get("flags") or ()],
         "notes": [[turn, _shown(text)] for turn, text in notes_of(unit)],
+        "longform": curve_of(unit, _shown),
     }
 
 
@@ -133,21 +135,25 @@ class _Claims:
         """Where the claims stand: by turn number ``[start, end, claim]``, in UTF-16 code units of the answer."""
         self._passages = passages
         self._numbers: dict[str, int] = {}
+        self._by_words: dict[tuple[int, str], int] = {}
         self._turns = {turn.number: turn for turn in unit.session.turns}
-        for claim in (unit.report or {}).get("claims") or ():
+        for claim in sentence_claims(unit) or (unit.report or {}).get("claims") or ():
             self._add(
                 claim_of(claim),
                 qualifiers=[_shown(str(word)) for word in claim.get("qualifiers") or ()],
                 missing=_shown(str(claim.get("missing_qualifier") or "")),
+                explanation=_shown(str(claim.get("explanation") or "")),
             )
 
     def number(self, claim: ShownClaim) -> int:
-        """The claim's number; a claim that the report does not list is added."""
-        known = self._numbers.get(claim.claim_id) if claim.claim_id else None
+        """The claim's number, by its id or else its words; a claim that the report does not list is added."""
+        by_words = self._by_words.get((claim.turn, claim.quote))
+        known = self._numbers.get(claim.claim_id) if claim.claim_id else by_words
         return self._add(claim) if known is None else known
 
-    def _add(self, claim: ShownClaim, qualifiers: Sequence[str] = (), missing: str = "") -> int:
+    def _add(self, claim: ShownClaim, qualifiers: Sequence[str] = (), missing: str = "", explanation: str = "") -> int:
         number, turn = len(self.shown), self._turns.get(claim.turn)
+        self._by_words.setdefault((claim.turn, claim.quote), number)
         if claim.claim_id:
             self._numbers[claim.claim_id] = number
         place = _place((turn.answer if turn else None) or "", claim.quote, claim.span)
@@ -165,6 +171,7 @@ class _Claims:
                 "evidence": [self._passages.evidence(claim.turn, e) for e in claim.evidence],
                 "qualifiers": list(qualifiers),
                 "missing": missing,
+                "explanation": explanation,
             }
         )
         return number

@@ -55,6 +55,7 @@ function claimEvidence(number, label = "Turn") {
     h("h3", {}, `${label} ${claim.turn}`, " ", statusTag(claim)),
     h("blockquote", { dir: "auto" }, `“${claim.quote}”`),
     claim.text && claim.text !== claim.quote ? h("p", { class: "quiet", dir: "auto" }, claim.text) : null,
+    claim.explanation ? h("p", { class: "note", dir: "auto" }, claim.explanation) : null,
     claim.qualifiers.length ? h("p", { class: "quiet" }, `Qualified by: ${claim.qualifiers.join(", ")}`) : null,
     claim.missing ? h("p", { class: "note", dir: "auto" }, h("strong", {}, "Left out "), `the passage says “${claim.missing}”, the answer does not.`) : null,
     claim.ref ? h("p", { class: "ref" }, "span ", h("code", {}, claim.ref)) : null,

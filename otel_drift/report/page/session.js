@@ -5,6 +5,10 @@ const GROUNDING = {
   PARTIALLY_GROUNDED: ["partial", "◐"],
   UNSUPPORTED: ["unsupported", "✕"],
   NOT_GROUNDABLE: ["ungroundable", "?"],
+  fully_grounded: ["grounded", "✓"],
+  partially_grounded: ["partial", "◐"],
+  ungrounded: ["unsupported", "✕"],
+  contradicted: ["contradicted", "≠"],
 };
 
 function grounding(status) {
@@ -24,6 +28,7 @@ function showSession(entry) {
     h("a", { class: "back", href: "#/" }, "← All sessions"),
     sessionHead(entry, data),
     events.length ? findingList(events, data) : null,
+    longformView(data),
     events.length || data.claims.length ? legend(data) : null,
     h("div", { class: "timeline" },
       svg("svg", { class: "arcs", "aria-hidden": "true" }),
@@ -68,7 +73,7 @@ function findingList(events, data) {
 
 function legend(data) {
   const used = new Set(data.claims.map((claim) => claim.status));
-  return h("p", { class: "legend" }, "Claims: ",
+  return h("p", { class: "legend" }, data.longform ? "Sentences: " : "Claims: ",
     Object.keys(GROUNDING).filter((status) => used.has(status)).map((status) => {
       const [kind, glyph] = GROUNDING[status];
       return [h("span", { class: `claim sample ${kind}` }, h("sup", {}, glyph), status.replaceAll("_", " ").toLowerCase()), " "];
