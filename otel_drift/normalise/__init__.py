@@ -11,6 +11,7 @@ from otel_drift.normalise.app import Application
 from otel_drift.normalise.gen_ai import GenAI
 from otel_drift.normalise.google_adk import GoogleADK
 from otel_drift.normalise.langfuse import Langfuse
+from otel_drift.normalise.langsmith import LangSmith
 from otel_drift.normalise.litellm import LiteLLM
 from otel_drift.normalise.mlflow import Mlflow
 from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, scalar
@@ -26,6 +27,7 @@ __all__ = ["Identity", "Step", "identify", "read"]
 
 _OPENINFERENCE, _LANGFUSE, _MLFLOW, _VERCEL = OpenInference(), Langfuse(), Mlflow(), Vercel()
 _PYDANTIC, _TRACELOOP, _VECTOR, _GENAI = PydanticAI(), Traceloop(), VectorStore(), GenAI()
+_LANGSMITH = LangSmith()
 _LITELLM, _ADK, _OPENLIT, _APP = LiteLLM(), GoogleADK(), OpenLIT(), Application()
 _APP_ONLY: tuple[Reader, ...] = (_APP,)
 _MAX_SHAPES = 8192
@@ -152,10 +154,18 @@ def _conventions(keys: Collection[str], scope: str, store: object, hits: bool, l
         found.append(_LANGFUSE)
     if "mlflow.spanType" in keys or "mlflow.spanInputs" in keys or "mlflow.trace.session" in keys:
         found.append(_MLFLOW)
+    if "langsmith.span.kind" in keys:
+        found.append(_LANGSMITH)
     if "ai.operationId" in keys:
         found.append(_VERCEL)
     if (
-        not {"pydantic_ai.all_messages", "final_result", "tool_response", "all_messages_events"}.isdisjoint(keys)
+        not {
+            "pydantic_ai.all_messages",
+            "final_result",
+            "tool_response",
+            "all_messages_events",
+            "request_data",
+        }.isdisjoint(keys)
         or ("events" in keys and "gen_ai.operation.name" in keys)
         or scope == "pydantic-ai"
     ):

@@ -25,6 +25,7 @@ _SESSIONS = (
     "app.session_id",
     "chat_id",
     "thread_id",
+    "langfuse.session.id",
     "langsmith.trace.session_id",
 )
 _USERS = ("user.id", "enduser.id", "user_id", "userId", "enduser.pseudo.id", "app.user.id")

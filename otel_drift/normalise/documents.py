@@ -118,7 +118,7 @@ def _part(item: Any) -> Any:
     """What a content part (``{"type": "text", "text": "[…]"}``) holds where that is data, not prose."""
     if not isinstance(item, dict) or MARKS & item.keys():
         return None
-    kind = item.get("type", item.get("block_type"))
+    kind = item.get("type", item.get("block_type", "text" if len(item) == 1 else None))
     if kind not in ("text", "json"):
         return None
     inner = item.get("text") if kind == "text" else item.get("json", item.get("value"))

@@ -272,6 +272,11 @@ def _content(body: Any, attributes: Attributes) -> Any:
     if isinstance(inner, str):
         parsed = structured(inner)
         return parsed if isinstance(parsed, dict) else {"content": inner}
+    if isinstance(content, dict):
+        for key in ("content", "message"):
+            inner = content.get(key)
+            if isinstance(inner, str) and inner[:2] == "[{":  # Strands Agents write Bedrock's parts as JSON text
+                return {**content, "content": structured(inner)}
     return content
 
 

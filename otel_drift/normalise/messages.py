@@ -219,9 +219,13 @@ def read_parts(value: Any) -> tuple[str, tuple[ToolUse, ...], tuple[ToolResult, 
             uses.append(_use(part["function_call"]))
         elif isinstance(part.get("function_response"), dict):
             results.append(_result(part["function_response"]))
+        elif isinstance(part.get("toolUse"), dict):  # Bedrock
+            uses.append(_use({**part["toolUse"], "id": part["toolUse"].get("toolUseId")}))
+        elif isinstance(part.get("toolResult"), dict):
+            results.append(_result({**part["toolResult"], "tool_use_id": part["toolResult"].get("toolUseId")}))
         elif isinstance(part.get("functionResponse"), dict):
             results.append(_result(part["functionResponse"]))
-        elif kind in _TEXT_PARTS or "text" in kind:
+        elif kind in _TEXT_PARTS or ("text" in kind and "reason" not in kind):
             text = part.get("text") if part.get("text") is not None else part.get("content")
             if isinstance(text, dict):
                 text = text.get("value")

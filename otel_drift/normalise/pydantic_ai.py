@@ -1,11 +1,11 @@
-"""Normalise: what Pydantic AI adds to the GenAI conventions (`pydantic_ai.*`, `final_result`, older `events`)."""
+"""Normalise: what Pydantic AI and logfire add to the GenAI conventions (`pydantic_ai.*`, `request_data`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import scalar
 from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool
 
@@ -21,6 +21,8 @@ class PydanticAI(Reader):
         a = step.span.attributes
         if "pydantic_ai.all_messages" in a or "final_result" in a or "all_messages_events" in a:
             return "agent"
+        if "request_data" in a:
+            return "embedding" if "embedding" in step.span.name.lower() else "llm"
         if "tool_response" in a or "tool_arguments" in a:
             return "tool"
         return "other"
@@ -34,6 +36,8 @@ class PydanticAI(Reader):
         a = step.span.attributes
         if "pydantic_ai.all_messages" in a:
             return self._run(step)[0] or None
+        if "request_data" in a and "events" not in a:
+            return (read_messages(step.json("request_data"), "user") or None) if step.kind == "llm" else None
         if step.kind == "llm" and "events" in a:
             events = step.json("events")
             given = (
@@ -46,6 +50,8 @@ class PydanticAI(Reader):
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """The choice among the older `events`."""
+        if step.kind == "llm" and "response_data" in step.span.attributes:
+            return _response(step.json("response_data"))
         if step.kind == "llm" and "events" in step.span.attributes:
             events = step.json("events")
             if isinstance(events, list):
@@ -84,3 +90,14 @@ class PydanticAI(Reader):
         messages = read_messages(step.json("pydantic_ai.all_messages"), "user")
         last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text), default=-1)
         return messages[: last + 1], messages[last + 1 :]
+
+
+def _response(data: Any) -> tuple[ChatMessage, ...] | None:
+    """Logfire's `response_data` of a model client: a message, or the joined chunks of a stream."""
+    if not isinstance(data, dict):
+        return None
+    for key in ("message", "combined_chunk_content", "content", "text"):
+        if data.get(key):
+            value = data[key]
+            return read_answer({"role": "assistant", "content": value} if isinstance(value, str) else value) or None
+    return None

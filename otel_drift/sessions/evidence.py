@@ -205,6 +205,13 @@ def _from_prompt(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Documen
     texts = [m.text for m in unit.given if m.role == "system" and m.text]
     if unit.last_message:
         texts.append(unit.last_message)
+    for message in reversed(
+        unit.given[: max(unit.last_index, 0)]
+    ):  # context in a message of its own, before the question
+        if message.role == "assistant":
+            break
+        if message.role == "user" and message.text:
+            texts.append(message.text)
     empty = ""
     for text in texts:
         found = find_passages(text, options.passage_pattern, options.pattern_seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -254,12 +255,12 @@ def _pairs(messages: Sequence[ChatMessage]) -> list[Pair]:
     asked, said = "", ""
     for message in messages:
         if message.role == "user" and message.text.strip():
-            if asked or said:
+            if said:
                 pairs.append((asked, said))
-            asked, said = fold(message.text), ""
+            asked, said = fold(message.text), ""  # of several in a row (context, then question) the last one asks
         elif message.role == "assistant" and message.text.strip():
             said = fold(message.text)
-    if asked or said:
+    if said:
         pairs.append((asked, said))
     return pairs
 
@@ -307,9 +308,18 @@ def _matching(said: Sequence[str], finals: Sequence[Step]) -> tuple[str, Step] |
     return None
 
 
+_THINKING = re.compile(r"\s*<(think(?:ing)?)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
+
+
+def _spoken(text: str) -> str:
+    """`text` without the thinking that some models write in front of the answer."""
+    match = _THINKING.match(text)
+    return text[match.end() :] if match and match.end() < len(text) else text
+
+
 def _variants(text: str) -> set[str]:
-    """The texts that `text` may stand for: itself, its JSON's or template's fields."""
-    found = {fold(text)}
+    """The texts that `text` may stand for: itself, what follows its thinking, its JSON's or template's fields."""
+    found = {fold(text), fold(_spoken(text))}
     for _, body in dspy_fields(text):
         found.add(fold(body))
     if text.lstrip()[:1] == "{" or "```" in text:
@@ -331,7 +341,8 @@ def _json_in(text: str) -> Any:
 
 
 def unwrapped(text: str) -> str:
-    """The answer inside DSPy's fields or a JSON object with an answer field; else `text`."""
+    """The answer behind thinking, inside DSPy's fields or a JSON object with an answer field; else `text`."""
+    text = _spoken(text)
     fields = [(n, b) for n, b in dspy_fields(text) if n not in _NOT_ANSWER and b]
     if fields:
         return fields[-1][1]

@@ -640,9 +640,131 @@ def unknown_genai(k: int) -> Trace:
     return t
 
 
+def langsmith(k: int) -> Trace:
+    """LangSmith's exporter: JSON in `gen_ai.prompt` and `gen_ai.completion` of every span."""
+    t = Trace(k * 100.0, scope="langsmith")
+    q, a, docs = TALK[k]
+    ids = {"langsmith.metadata.conversation_id": "s1"}
+    root = t.add(
+        "chat",
+        {
+            "langsmith.span.kind": "chain",
+            "gen_ai.prompt": json.dumps({"question": q}),
+            "gen_ai.completion": json.dumps({"output": a}),
+            **ids,
+        },
+        lasts=9,
+    )
+    found = [{"page_content": x, "metadata": {"id": i}, "type": "Document"} for i, x in docs]
+    t.add(
+        "retriever",
+        {
+            "langsmith.span.kind": "retriever",
+            "gen_ai.prompt": json.dumps({"query": q}),
+            "gen_ai.completion": json.dumps({"documents": found}),
+            **ids,
+        },
+        root,
+    )
+    t.add(
+        "model",
+        {
+            "langsmith.span.kind": "llm",
+            "gen_ai.prompt": json.dumps({"messages": [*history(k), {"role": "user", "content": q}]}),
+            "gen_ai.completion": json.dumps({"choices": [{"message": {"role": "assistant", "content": a}}]}),
+            **ids,
+        },
+        root,
+    )
+    return t
+
+
+def logfire_openai(k: int) -> Trace:
+    """logfire.instrument_openai: the request and the response as JSON attributes."""
+    t = Trace(k * 100.0, scope="logfire.openai")
+    q, a, docs = TALK[k]
+    root = t.add("turn", {"logfire.msg": "turn", "conversation_id": "s1"}, lasts=9)
+    request = {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Passages:\n" + listed(docs)},
+            *history(k),
+            {"role": "user", "content": q},
+        ],
+    }
+    t.add(
+        "Chat Completion with 'm'",
+        {
+            "request_data": json.dumps(request),
+            "response_data": json.dumps({"message": {"role": "assistant", "content": a}}),
+            "gen_ai.request.model": "m",
+        },
+        root,
+    )
+    return t
+
+
+def bedrock_events(k: int) -> Trace:
+    """Strands Agents: Bedrock's content parts as JSON text in span events."""
+    t = Trace(k * 100.0, scope="strands.telemetry.tracer")
+    q, a, docs = TALK[k]
+    root = t.add("invoke_agent shop", {"gen_ai.operation.name": "invoke_agent", "session.id": "s1"}, lasts=9)
+
+    def text(x: str) -> dict[str, Any]:
+        return {"content": json.dumps([{"text": x}])}
+
+    events: list[tuple[str, dict[str, Any]]] = []
+    for past_q, past_a, _ in TALK[:k]:
+        events += [("gen_ai.user.message", text(past_q)), ("gen_ai.assistant.message", text(past_a))]
+    events.append(("gen_ai.user.message", text(q)))
+    use = [{"toolUse": {"toolUseId": f"c{k}", "name": "search_kb", "input": {"query": q}}}]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    t.add(
+        "chat",
+        chat,
+        root,
+        events=[*events, ("gen_ai.choice", {"message": json.dumps(use), "finish_reason": "tool_use"})],
+    )
+    result = [{"toolResult": {"toolUseId": f"c{k}", "status": "success", "content": [{"text": results(docs)}]}}]
+    events += [
+        ("gen_ai.assistant.message", {"content": json.dumps(use)}),
+        ("gen_ai.tool.message", {"content": json.dumps(result)}),
+    ]
+    t.add(
+        "chat",
+        chat,
+        root,
+        events=[*events, ("gen_ai.choice", {"message": json.dumps([{"text": a}]), "finish_reason": "end_turn"})],
+    )
+    return t
+
+
+def context_message(k: int) -> Trace:
+    """The passages come in a user message of their own, before the question; the model thinks aloud."""
+    t = Trace(k * 100.0)
+    q, a, docs = TALK[k]
+    messages = [
+        {"role": "system", "content": SYSTEM},
+        *history(k),
+        {"role": "user", "content": "Context:\n" + listed(docs)},
+        {"role": "user", "content": q},
+    ]
+    answer = {"role": "assistant", "content": f"<think>\nThey ask: {q}\n</think>\n\n{a}"}
+    t.add(
+        "chat m",
+        {
+            "gen_ai.operation.name": "chat",
+            "session.id": "s1",
+            "gen_ai.input.messages": json.dumps(parts(messages)),
+            "gen_ai.output.messages": json.dumps(parts([answer])),
+        },
+    )
+    return t
+
+
 WITH_IDS: list[Callable[[int], Trace]] = [
     old_openllmetry, old_openllmetry_tools, langgraph_plain, contents, events_only, span_events, azure_events, semconv_agent,
-    langfuse_v3, mlflow_spans, traceloop_agent, responses_items, unknown_genai,
+    langfuse_v3, mlflow_spans, traceloop_agent, responses_items, unknown_genai, langsmith, logfire_openai, bedrock_events, context_message,
 ]  # fmt: skip
 
 
