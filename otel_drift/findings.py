@@ -21,7 +21,7 @@ def annotations(unit: Unit) -> tuple[Annotation, ...]:
     """What a unit says on a platform, in a fixed order: spans by turn, then the trace, then the session.
 
     With findings: on each answer span ``<audit>``, one ``<audit>.<type>`` a type, ``drift_severity`` and
-    ``contradiction_type``; on the session (if it has an id) and its first trace ``drift_severity`` and ``<audit>``.
+    ``contradiction_type``, and where the audit has a score of its own that (``longform_drift.score``); on the session (if it has an id) and its first trace ``drift_severity`` and ``<audit>``.
     Clean: ``NONE`` for the latter two on one target, the session or else the trace. No verdict: the outcome as label
     on that target, no score, and `error_type`. Findings a person rejected or muted count as none.
 
@@ -136,6 +136,9 @@ def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
         of_type = [finding for finding in found if finding.type == one]
         label = worst([finding.severity for finding in of_type])
         made.append(value(type_name(unit.audit, one), of_type, label, SEVERITY_SCORES[label]))
+    report = unit.report or {}
+    if "drift_severity_score" in report:  # longform_drift: its raw score beside the canonical severity
+        made.append(value(f"{unit.audit}.score", found, report["drift_severity"], report["drift_severity_score"]))
     gravest = [min(found, key=_rank)]
     made.append(value(SEVERITY_NAME, found, severity, SEVERITY_SCORES[severity]))
     made.append(value(TYPE_NAME, gravest, gravest[0].type, None))

@@ -21,6 +21,7 @@ from otel_drift.audits.longform_drift_options import DEFAULT_ACTIONS, RISK_LEVEL
 from otel_drift.audits.longform_drift_report import merge
 from otel_drift.audits.longform_drift_score import BANDS, drift_score, severity_of, trajectory
 from otel_drift.errors import ConfigError
+from otel_drift.findings import annotations
 from otel_drift.longform.chunking import chunks
 from otel_drift.longform.layout import read_layout
 from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Session, Unit
@@ -83,7 +84,10 @@ class SentenceJudge:
     def ask(self, task: JudgeTask) -> JudgeAnswer:
         self.tasks.append(task)
         if task.step == "conflicts":
-            answer: dict[str, Any] = {"conflicts": self.conflicts, "conflict_notes": "They differ." if self.conflicts else ""}
+            answer: dict[str, Any] = {
+                "conflicts": self.conflicts,
+                "conflict_notes": "They differ." if self.conflicts else "",
+            }
         else:
             said = self.second if task.step.startswith("second") else self.said
             asked = [json.loads(line) for line in block(task, "sentences").splitlines()]
@@ -254,6 +258,18 @@ def test_severities_map_to_the_canonical_ones(at: dict[str, str], severity: str,
     assert finding.quotes[-1] == FACTS[4]
     assert finding.span_ref == pumps().turns[0].answer_ref
     assert finding.explanation.startswith("Possible drift: grounding first weakens at sentence 6 of 31")
+
+
+def test_the_raw_score_is_written_beside_the_canonical_severity() -> None:
+    unit = audited(SentenceJudge(drifting(s5="ungrounded")))
+    assert unit.report is not None
+    written = {one.name: one for one in annotations(unit) if one.target == "span"}
+    score = written["longform_drift.score"]
+    assert (score.score, score.label) == (unit.report["drift_severity_score"], "moderate")
+    assert (written["longform_drift"].label, written["longform_drift"].score) == ("MAJOR", 0.7)
+    assert written["contradiction_type"].label == "UNGROUNDED"
+    assert all(len(name) <= 35 for name in written)
+    assert not [one for one in annotations(audited(SentenceJudge())) if one.name == "longform_drift.score"]
 
 
 def test_event_ids_are_stable_over_runs_and_statuses() -> None:
