@@ -263,13 +263,19 @@ def _context_similarity(a: frozenset[str], b: frozenset[str], agreeing: int = 0)
 
 def _stands_in(figure: Figure, texts: Sequence[str]) -> bool:
     if figure.quantity:
-        wanted = figure.quantity
-        return any(
-            abs(q.value - wanted.value) < 1e-9 and (q.unit == wanted.unit or not q.unit or q.label)
-            for text in texts
-            for q in quantities(text)
-        )
+        value, unit = figure.quantity.value, figure.quantity.unit
+        return any((value, unit) in exact or value in loose for exact, loose in map(_figures_of, texts))
     return any(number_values(figure.text) <= number_values(text) and _month(figure) in text for text in texts)
+
+
+@lru_cache(maxsize=4096)
+def _figures_of(text: str) -> tuple[frozenset[tuple[float, str]], frozenset[float]]:
+    """The quantities of a text with their units, and the numbers that have none and may stand for any."""
+    found = quantities(text)
+    return (
+        frozenset((q.value, q.unit) for q in found),
+        frozenset(q.value for q in found if not q.unit or q.label),
+    )
 
 
 def _month(figure: Figure) -> str:

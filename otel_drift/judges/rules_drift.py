@@ -17,6 +17,8 @@ from otel_drift.text import is_english, qualifiers, statements
 
 ALIKE = 0.6
 """Similarity from which two statements with the same figures count as one said twice."""
+MOST_RELATED = 100
+"""A statement is held against so many earlier ones at most: those that share most with it."""
 LEAST_SHARED = 2
 """Statements that share fewer content stems are not held against each other."""
 
@@ -94,7 +96,8 @@ class _Memory:
 
     def related(self, claim: StatedClaim) -> list[StatedClaim]:
         shared = Counter(index for word in claim.reading.content for index in self._by_stem.get(word, ()))
-        return [self._claims[index] for index, count in sorted(shared.items()) if count >= LEAST_SHARED]
+        closest = sorted((-count, index) for index, count in shared.items() if count >= LEAST_SHARED)[:MOST_RELATED]
+        return [self._claims[index] for index in sorted(index for _, index in closest)]
 
 
 def _unreadable(turn: Turn) -> tuple[int, int]:
