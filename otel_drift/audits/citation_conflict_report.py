@@ -90,7 +90,10 @@ def origin_notes(
 
 
 def findings_of(session: Session, turn: Turn, report: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """The findings of a report: the marks in the order of the answer, then the claims."""
+    """The findings of a report: the marks in the order of the answer, then the claims.
+
+    Of the quotes of a finding the last is the answer's, those before it are its sources'.
+    """
     claims = {claim["claim_id"]: claim for claim in report["claims"]}
     used: Counter[str] = Counter()
     hedge = "Possible " if report["judged_by_words"] else ""
@@ -121,8 +124,8 @@ def findings_of(session: Session, turn: Turn, report: Mapping[str, Any]) -> tupl
         if mark["verdict"] in kind:
             about = f"{mark['marker']}:{mark['target']}:{text.fold(mark['quote']).casefold()}"
             own = [claims[claim_id] for claim_id in mark["claims"]]
-            quotes = [mark["quote"], *_evidence(own, "contradicting_sources" if mark["verdict"] == "contradicted" else
-                                                "supporting_sources")]  # fmt: skip
+            side = "contradicting_sources" if mark["verdict"] == "contradicted" else "supporting_sources"
+            quotes = [*_evidence(own, side), mark["quote"]]
             found.append(
                 finding(kind[mark["verdict"]], "MAJOR", mark["confidence"], _about_mark(mark, own), quotes, about)
             )
@@ -133,11 +136,8 @@ def findings_of(session: Session, turn: Turn, report: Mapping[str, Any]) -> tupl
             continue
         severity: Severity = "MAJOR" if any(one["conflict_type"] == "direct_factual" for one in against) else "MINOR"
         kind_of = UNRESOLVED_CLAIM if claim["supporting_sources"] else REFUTED_CLAIM
-        quotes = [
-            place["quote"],
-            *_evidence([claim], "supporting_sources"),
-            *_evidence([claim], "contradicting_sources"),
-        ]
+        sources = [*_evidence([claim], "supporting_sources"), *_evidence([claim], "contradicting_sources")]
+        quotes = [*sources, place["quote"]]
         about = text.fold(covering_sentences(report["answer"], place["quote"])).casefold()
         found.append(finding(kind_of, severity, place["confidence"], _about_claim(claim), quotes, about))
     return tuple(found)

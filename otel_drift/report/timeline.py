@@ -169,7 +169,8 @@ def _quiet(paper: Paper, unit: Unit) -> None:
     if unit.outcome == "clean":
         states: dict[str, int] = defaultdict(int)
         for claim in claims:
-            states[str(claim.get("grounding_status"))] += 1
+            if claim.get("grounding_status"):
+                states[str(claim["grounding_status"])] += 1
         detail = ", ".join(f"{number} {words(status)}" for status, number in states.items())
         paper.line(f"{count(len(claims), 'claim')} checked" + (f": {detail}" if detail else ""), gutter=_INDENT)
         for turn, text in notes_of(unit):

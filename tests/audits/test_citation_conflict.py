@@ -116,9 +116,9 @@ def test_an_unvoiced_direct_conflict_is_major_and_a_resolved_one_is_none() -> No
     assert kinds(unit) == [("UNRESOLVED_CLAIM", "MAJOR")]
     (found,) = unit.findings
     assert found.quotes == (
-        "You may keep tools for ten days [1].",
         "Tools may be kept for ten days.",
         "The loan period for all tools is fourteen days, without renewal.",
+        "You may keep tools for ten days [1].",
     )
     assert found.span_ref == unit.session.turns[0].answer_ref
 

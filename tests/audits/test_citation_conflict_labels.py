@@ -43,7 +43,7 @@ def test_the_planted_mismatch_and_the_hidden_conflict_are_found(shared: Path, ca
     if "guideline" in capture:
         assert found == [(1, "WRONG_CITATION", "MAJOR"), (4, "UNRESOLVED_CLAIM", "MAJOR")]
         wrong = next(f for unit in units for f in unit.findings if f.type == "WRONG_CITATION")
-        assert wrong.quotes[0] == "After a provoked event treatment normally continues for three months [3]."
+        assert wrong.quotes[-1] == "After a provoked event treatment normally continues for three months [3]."
         assert wrong.span_ref
         assert "gl-start-01" in wrong.explanation
     else:
@@ -84,7 +84,7 @@ def test_citing_one_of_two_copies_is_right_whichever_the_judge_lists(
     units = audited(shared, "vercel-ai/guideline-tool", LabelsJudge(shared / "traces" / "labels"))
     first = next(unit for unit in units if unit.session.turns[0].number == 1)
 
-    assert [f.quotes[0] for f in first.findings] == [
+    assert [f.quotes[-1] for f in first.findings] == [
         "After a provoked event treatment normally continues for three months [3]."
     ]
 

@@ -36,8 +36,8 @@ def test_a_mark_at_the_wrong_passage_is_possible_and_shows_the_right_one() -> No
         "Possible wrong citation: [2] points at doc-1-2, which does not support the sentence; doc-1-1 would."
     )
     assert found.quotes == (
-        "The standard membership costs 40 euros per year [2].",
         "The standard membership costs 40 euros per year.",
+        "The standard membership costs 40 euros per year [2].",
     )
     assert unit.judge_note
 
