@@ -21,9 +21,10 @@ def annotations(unit: Unit) -> tuple[Annotation, ...]:
     """What a unit says on a platform, in a fixed order: spans by turn, then the trace, then the session.
 
     With findings: on each answer span ``<audit>``, one ``<audit>.<type>`` a type, ``drift_severity`` and
-    ``contradiction_type``, and where the audit has a score of its own that (``longform_drift.score``); on the session (if it has an id) and its first trace ``drift_severity`` and ``<audit>``.
-    Clean: ``NONE`` for the latter two on one target, the session or else the trace. No verdict: the outcome as label
-    on that target, no score, and `error_type`. Findings a person rejected or muted count as none.
+    ``contradiction_type``, and a raw score where the audit has one (``longform_drift.score``); on the session (if it
+    has an id) and its first trace ``drift_severity`` and ``<audit>``. Clean: ``NONE`` for the latter two on one target,
+    the session or else the trace. No verdict: the outcome as label on that target, no score, and `error_type`. Findings
+    a person rejected or muted count as none.
 
     Args:
         unit: An audited unit.
