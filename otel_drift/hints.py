@@ -30,6 +30,7 @@ _CONTENT = {
     "(LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true)",
     "vercel_ai": "leave recordInputs and recordOutputs of experimental_telemetry on",
     "litellm": "set litellm.turn_off_message_logging=False",
+    "langsmith": "leave LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS unset",
     "mlflow": "leave mlflow.autolog(log_traces=True) on, and record the inputs and outputs of your own spans",
 }
 _SESSION = {
@@ -46,6 +47,7 @@ _SESSION = {
     "openlit": 'wrap each turn in openlit.using_attributes({"session.id": …})',
     "litellm": "start a span of your own with session.id around each call: LiteLLM drops metadata and "
     "litellm_session_id",
+    "langsmith": 'give the run metadata={"session_id": …} (or conversation_id, thread_id)',
     "google_adk": "run with a session service: gen_ai.conversation.id is then on every span",
     "gen_ai": "set gen_ai.conversation.id on the span of the turn, or session.id on a span around it",
 }
@@ -172,6 +174,7 @@ _ORDER = {
     "mlflow": 5,
     "openlit": 6,
     "traceloop": 6,
+    "langsmith": 6,
     "pydantic_ai": 7,
     "openinference": 8,
     "langfuse": 9,
@@ -188,7 +191,9 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             cut.add(step.span.trace_id)
         elif step.kind == "retriever" and step.incomplete:
             limited.add(step.span.trace_id)
-        raw = raw or (step.kind == "llm" and step.is_raw)
+        if step.kind == "llm" and step.is_raw and step.span.parent_id:
+            outer = next((s for s in steps if s.span.span_id == step.span.parent_id), None)
+            raw = raw or (outer is not None and outer.kind != "llm")
         scrubbed = scrubbed or "logfire.scrubbed" in step.span.attributes
     if not kinds & {"llm", "agent"}:
         yield Hint(
@@ -215,7 +220,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "record the documents yourself, or use another instrumentation for retrieval",
             _numbers(session, limited),
         )
-    if raw and not any(r.name == "gen_ai" for s in steps if s.kind == "llm" for r in s.readers):
+    if raw:
         yield Hint(
             "litellm_parent_race",
             "litellm",

@@ -1,0 +1,64 @@
+"""Hints name what is missing, for which turns, and the setting of the instrumentation at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures import spans_of
+from otel_drift.model import Hint
+from otel_drift.sessions import reconstruct
+from spans import chat, one
+
+
+def hints(folder: Path, name: str) -> dict[str, Hint]:
+    return {h.code: h for s in reconstruct(spans_of(folder, name)) for h in s.hints}
+
+
+@pytest.mark.parametrize(
+    ("name", "convention", "setting"),
+    [
+        ("langfuse-observe/cloudlimits-nosession", "langfuse", "propagate_attributes(session_id="),
+        ("openinference-openai-agents/hrleave-chat-group", "openinference", "using_session(session_id)"),
+        ("traceloop-langchain/cloudlimits-no-session", "traceloop", "set_association_properties"),
+        ("vercel-ai/telecom-nosession-stream", "vercel_ai", "metadata.sessionId"),
+        ("mlflow-langchain/telecom-otlp", "mlflow", "mlflow.update_current_trace"),
+        ("litellm-otel/hrleave-callback", "litellm", "session.id"),
+        ("openlit-openai/cloudlimits-chroma-nosession", "openlit", "using_attributes"),
+        ("otel-genai-openai/cloudlimits-nosession", "gen_ai", "gen_ai.conversation.id"),
+    ],
+)
+def test_how_to_name_the_session(shared: Path, name: str, convention: str, setting: str) -> None:
+    hint = hints(shared, name)["no_session_id"]
+    assert hint.convention == convention
+    assert setting in hint.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "convention", "setting"),
+    [
+        ("openlit-openai/telecom-chroma", "openlit", "vector store spans have no documents"),
+        ("otel-genai-langchain/telecom-spans", "gen_ai", "gen_ai.retrieval.documents"),
+        ("vercel-ai/medleaflet-rag", "vercel_ai", "make the search a tool"),
+        ("litellm-otel/telecom-stream", "litellm", "record a retriever span"),
+    ],
+)
+def test_how_to_record_passages(shared: Path, name: str, convention: str, setting: str) -> None:
+    hint = hints(shared, name)["passages_from_prompt"]
+    assert hint.convention == convention
+    assert setting in hint.remedy
+
+
+def test_the_turns_concerned_are_named(shared: Path) -> None:
+    """The telecom conversation retrieves in its first four turns only."""
+    assert hints(shared, "otel-genai-langchain/telecom-spans")["passages_from_prompt"].turns == (1, 2, 3, 4)
+
+
+def test_litellms_race_with_a_parent_span(shared: Path) -> None:
+    assert "litellm_parent_race" in hints(shared, "litellm-otel/medleaflet-parent-error")
+    assert "litellm_parent_race" not in hints(shared, "litellm-otel/hrleave-callback")
+
+
+def test_nothing_missing_nothing_said() -> None:
+    assert one(chat(0, ids={"session.id": "s"})).hints == ()
