@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,10 +14,7 @@ from otel_drift.cli.common import ConfigOption, FormatOption, OutputFormat, stdo
 if TYPE_CHECKING:
     from otel_drift.config import Settings
     from otel_drift.gate import ConflictGate, GateDecision
-    from otel_drift.model import Passage
     from otel_drift.protocols import Judge
-
-_MOST_BYTES = 16_000_000
 
 
 class Preset(StrEnum):
@@ -77,6 +72,7 @@ def gate(
     """
     from otel_drift.config import load_settings
     from otel_drift.errors import ConfigError
+    from otel_drift.passages import read_passages
 
     settings = load_settings(
         config,
@@ -90,7 +86,7 @@ def gate(
         raise ConfigError("gate needs --query and --passages, or --serve HOST:PORT")
     if serve is not None and (query is not None or passages is not None):
         raise ConfigError("--serve takes its questions over HTTP: leave --query and --passages out")
-    read = _read(passages) if passages is not None else []
+    read = read_passages(passages) if passages is not None else ()
     chosen = _judge(settings, judge, named=model is not None)
     with _gate(settings, chosen, preset, severity_threshold, pair_threshold, deadline, write_answer) as opened:
         if serve is not None:
@@ -150,43 +146,6 @@ def _judge(settings: Settings, name: str | None, *, named: bool) -> Judge:
     if check is not None:
         check()
     return judge
-
-
-def _read(name: str) -> list[Passage]:
-    """The passages of a file, one JSON object a line.
-
-    Raises:
-        ConfigError: the file or a line is unusable; the message names the line.
-    """
-    import orjson
-
-    from otel_drift.errors import ConfigError
-    from otel_drift.gate.passages import read_passage
-
-    shown = "stdin" if name == "-" else name
-    try:
-        data = sys.stdin.buffer.read(_MOST_BYTES + 1) if name == "-" else _file(Path(name))
-    except OSError as error:
-        raise ConfigError(f"--passages {shown}: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"--passages {shown}: larger than {_MOST_BYTES:,} bytes")
-    found: dict[str, tuple[int, Passage]] = {}
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            passage = read_passage(orjson.loads(line), number, where=f"{shown}, line {number}")
-        except orjson.JSONDecodeError as error:
-            raise ConfigError(f"{shown}, line {number}: no JSON ({error.msg} at column {error.colno})") from None
-        first, known = found.setdefault(passage.id, (number, passage))
-        if known.text != passage.text:
-            raise ConfigError(f"{shown}, line {number}: the id {passage.id!r} is that of line {first} already")
-    return [passage for _, passage in found.values()]
-
-
-def _file(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
 
 
 def _serve(opened: ConflictGate, address: str) -> None:

@@ -29,7 +29,7 @@ from otel_drift.errors import ConfigError
 from otel_drift.gate.answerability import DEFAULT_THRESHOLD, Answerability, question_coverage
 from otel_drift.gate.decision import GateDecision, notes_for_answer, user_message
 from otel_drift.gate.outcome import Outcome, outcome_of, overridden
-from otel_drift.gate.passages import PassageLike, differing, gate_session, read_passages, redact_gate_session
+from otel_drift.gate.passages import PassageLike, differing, gate_session, given_passages, redact_gate_session
 from otel_drift.gate.presets import preset_called
 from otel_drift.gate.recording import Recorder, Stakes, calling_span, decision_unit, span_attributes
 from otel_drift.model import Passage, Session, Unit
@@ -127,7 +127,7 @@ class ConflictGate:
         began, started = time.monotonic(), time.time_ns()
         if not isinstance(query, str) or not query.strip():
             raise ConfigError("query must be a text that is not empty")
-        known = read_passages(passages)
+        known = given_passages(passages)
         context, trace = calling_span()
         call = _Call(began + self.deadline, started, uuid.uuid4().hex, context, trace)
         session = gate_session(query, known, call.id, now=started, trace=trace)

@@ -8,70 +8,48 @@ from typing import Any, TypeAlias
 
 from otel_drift.errors import ConfigError
 from otel_drift.model import Passage, Session, Turn
+from otel_drift.passages import as_passages
 from otel_drift.redaction import redact_session
 
 PassageLike: TypeAlias = Passage | Mapping[str, Any]
-"""A `Passage`, or a mapping with ``id`` and ``text`` and, where known, the other fields of `FIELDS`."""
+"""A `Passage`, or a mapping with ``id`` and ``text`` and the other fields of `otel_drift.passages`, where known."""
 
-FIELDS = ("title", "source", "author", "date", "document_type")
 MOST_PASSAGES = 200
 LONGEST_TEXT = 1_000_000
 """Characters of all passages together."""
-_LONGEST_FIELD = 2_000
 
 
-def read_passages(given: Sequence[PassageLike]) -> tuple[Passage, ...]:
-    """The passages, ranked as given; a passage that is there twice, word for word, counts once.
+def given_passages(given: Sequence[PassageLike]) -> tuple[Passage, ...]:
+    """The passages as given; one that is there twice, word for word, counts once.
 
     Raises:
-        ConfigError: one is malformed, or an id is used for two texts; the message says which.
+        ConfigError: one is malformed, an id is used for two texts, or they are too many; the message says which.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
         raise ConfigError("passages must be a list of objects with id and text")
     if len(given) > MOST_PASSAGES:
-        raise ConfigError(
-            f"{len(given)} passages are more than {MOST_PASSAGES}; give the gate what the model would see"
-        )
-    found: dict[str, Passage] = {}
-    for number, one in enumerate(given, 1):
-        passage = read_passage(one, number)
-        known = found.setdefault(passage.id, passage)
-        if known.text != passage.text:
-            raise ConfigError(f"passage {number}: the id {passage.id!r} is used for another text already")
-    if (size := sum(len(passage.text or "") for passage in found.values())) > LONGEST_TEXT:
+        raise ConfigError(f"{len(given)} passages are more than {MOST_PASSAGES}: give the gate what the model sees")
+    once = _without_repeats(given)
+    if not once:
+        return ()
+    found = as_passages(once)
+    if (size := sum(len(passage.text or "") for passage in found)) > LONGEST_TEXT:
         raise ConfigError(f"the passages have {size:,} characters, more than {LONGEST_TEXT:,}")
-    return tuple(found.values())
+    return found
 
 
-def read_passage(given: PassageLike, number: int, *, where: str | None = None) -> Passage:
-    """One passage.
-
-    Args:
-        given: what was given.
-        number: its rank, from 1.
-        where: how an error names its place; by default ``passage N``.
-
-    Raises:
-        ConfigError: it is malformed.
-    """
-    where = where or f"passage {number}"
-    fields = _fields(given) if isinstance(given, Passage) else given
-    if not isinstance(fields, Mapping):
-        raise ConfigError(f"{where}: an object with id and text is needed, not {type(given).__name__}")
-    own_id, text = fields.get("id"), fields.get("text")
-    if isinstance(own_id, int) and not isinstance(own_id, bool):
-        own_id = str(own_id)
-    if not isinstance(own_id, str) or not own_id.strip() or len(own_id) > _LONGEST_FIELD:
-        raise ConfigError(f"{where}: id must be a short text")
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{where}: text must be a text that is not empty")
-    about: dict[str, Any] = {}
-    for name in FIELDS:
-        value = fields.get(name)
-        if value is not None and not isinstance(value, str | int | float):
-            raise ConfigError(f"{where}: {name} must be a text")
-        about[name] = None if value is None else str(value)[:_LONGEST_FIELD]
-    return Passage(id=own_id, text=text, rank=number, **about)
+def _without_repeats(given: Sequence[PassageLike]) -> list[PassageLike]:
+    once: list[PassageLike] = []
+    seen: set[tuple[str, str]] = set()
+    for one in given:
+        fields = (
+            one if isinstance(one, Mapping) else {"id": getattr(one, "id", None), "text": getattr(one, "text", None)}
+        )
+        key = (repr(fields.get("id")), repr(fields.get("text")))
+        if key not in seen:
+            seen.add(key)
+            once.append(one)
+    return once
 
 
 def gate_session(
@@ -116,7 +94,3 @@ def redact_gate_session(session: Session, redact: Callable[[str], str]) -> Sessi
 def differing(passages: Sequence[Passage], fields: Sequence[str]) -> bool:
     """Whether the passages that name one of `fields` (author, date, document type) name different ones."""
     return any(len({value for p in passages if (value := getattr(p, name))}) > 1 for name in fields)
-
-
-def _fields(passage: Passage) -> dict[str, Any]:
-    return {"id": passage.id, "text": passage.text, **{name: getattr(passage, name) for name in FIELDS}}

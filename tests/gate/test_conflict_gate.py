@@ -435,9 +435,9 @@ def test_acheck_passes_errors_and_cancelling_on(ledger: Any) -> None:
 @pytest.mark.parametrize(
     ("passages", "said"),
     [
-        ("text", "list of objects"), ([1], "passage 1"), ([{"id": "a"}], "text"), ([{"text": "x"}], "id"),
-        ([{"id": "a", "text": " "}], "not empty"), ([{"id": "a", "text": "x", "date": {}}], "date"),
-        ([DESK, {**LAB, "id": "desk"}], "used for another text"), ([DESK] * 201, "more than 200"),
+        ("text", "list of objects"), ([1], "number 1"), ([{"id": "a"}], "text"), ([{"text": "x"}], "id"),
+        ([{"id": "a", "text": " "}], "missing or empty"), ([{"id": "a", "text": "x", "date": {}}], "date"),
+        ([DESK, {**LAB, "id": "desk"}], "given at number 1 already"), ([DESK] * 201, "more than 200"),
         ([{"id": "a", "text": "x" * 1_000_001}], "characters"),
     ],
 )  # fmt: skip

@@ -96,11 +96,11 @@ def test_a_judge_that_is_down_abstains_in_time(otel_drift: Run, passages: Path) 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (['{"id": "a", "text": "x"}', "{"], "line 2: no JSON"),
-        (['{"id": "a", "text": "x"}', "", "[1]"], "line 3: an object with id and text"),
-        (['{"id": "a"}'], "line 1: text must be"),
-        (['{"id": "a", "text": "x"}', '{"id": "a", "text": "y"}'], "line 2: the id 'a' is that of line 1"),
-        (['{"id": "a", "text": "x", "date": []}'], "line 1: date must be"),
+        (['{"id": "a", "text": "x"}', "{"], "line 2: is no JSON"),
+        (['{"id": "a", "text": "x"}', "", "[1]"], "line 3: is no object"),
+        (['{"id": "a"}'], "line 1: text is missing"),
+        (['{"id": "a", "text": "x"}', '{"id": "a", "text": "y"}'], "line 2: id 'a' was given at line 1"),
+        (['{"id": "a", "text": "x", "date": []}'], "line 1: date is a list"),
     ],
 )
 def test_a_bad_line_is_exit_2_with_its_number(lines: list[str], said: str, otel_drift: Run, tmp_path: Path) -> None:
