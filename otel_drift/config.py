@@ -75,6 +75,11 @@ class AuditSection(_Section):
         default_factory=dict, description="what CRITICAL, MAJOR and MINOR mean in your domain"
     )
     prompts_dir: str = Field("", description="folder with your own versions of the prompts")
+    prompt_versions: dict[str, str] = Field(
+        default_factory=dict, description='versions to stay with, e.g. {"factual_drift/session" = "v1"}'
+    )
+    constraints: list[str] = Field(default_factory=list, description="further rules for the judge, a sentence each")
+    examples_file: str = Field("", description="your own worked examples, JSON lines: prompt, data, answer")
     options: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description='of one audit, e.g. {longform_drift = {risk_level = "high"}}'
     )

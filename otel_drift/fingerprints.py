@@ -48,6 +48,7 @@ def unit_fingerprint(audit: Audit, session: Session, judge: Judge, settings: Aud
             dict(told.severity_rules),
             told.retrieval_tools,
             told.options.get(audit.name, {}),
+            *([told.constraints, dict(told.examples)] if told.constraints or told.examples else []),
         ],
     }
     return hashlib.sha256(_canonical(decisive)).hexdigest()
@@ -101,7 +102,7 @@ def _prompts(audit: Audit, settings: AuditSettings) -> list[PromptRef]:
     takes = getattr(audit, "prompt_inputs", None)
     refs = []
     for prompt_id, names in {**(takes(settings) if takes else {}), "repair": ("answer", "errors")}.items():
-        prompt = prompting.load(prompt_id, folder=settings.prompts_dir)
+        prompt = prompting.chosen(prompt_id, settings)
         prompting.check_names(prompt, names)
         refs.append(prompt.ref)
     return refs

@@ -97,7 +97,7 @@ def _forecast(audit: Audit, session: Session, judge: Judge, settings: AuditSetti
         return list(forecast(session, settings))
     asks = []
     for step in next(audit.steps(session, settings), ()):
-        prompt = prompting.load(step.prompt_id, folder=settings.prompts_dir)
+        prompt = prompting.chosen(step.prompt_id, settings)
         messages = prompting.render(prompt, step.inputs, prompting.new_nonce(step.inputs))
         tokens = sum(judge.count_tokens(message.content) for message in messages)
         asks.append(Forecast(tokens, min(tokens, settings.limits.output_tokens or tokens)))

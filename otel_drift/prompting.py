@@ -21,11 +21,15 @@ import re
 import secrets
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_drift.errors import ConfigError
 from otel_drift.model import Message, PromptRef
+
+if TYPE_CHECKING:
+    from otel_drift.protocols import AuditSettings
 
 _ID = re.compile(r"[a-z0-9_]{1,40}(/[a-z0-9_]{1,40}){0,3}")
 _VERSION = re.compile(r"v[1-9][0-9]{0,5}")
@@ -61,6 +65,19 @@ def load(prompt_id: str, version: str | None = None, folder: str | Path | None =
     if version is not None and not _VERSION.fullmatch(version):
         raise ConfigError(f"prompt version {version!r} of {prompt_id}: use v1, v2, …")
     return _load(prompt_id, version, str(folder) if folder is not None else None)
+
+
+def chosen(prompt_id: str, settings: AuditSettings) -> Prompt:
+    """The prompt a run uses: the pinned version if there is one, with the operator's constraints and examples after it.
+
+    Raises:
+        ConfigError: see `load`.
+    """
+    prompt = load(prompt_id, settings.prompt_versions.get(prompt_id), settings.prompts_dir)
+    words = [*_constraints(settings), *settings.examples.get(prompt_id, ())] if prompt_id != "repair" else []
+    # What the operator writes is no template: a place in it would be refused, or filled twice.
+    said = "\n\n".join(words).replace("{{", "{ {")
+    return replace(prompt, text=f"{prompt.text}\n\n{said}") if said else prompt
 
 
 def render(prompt: Prompt, inputs: Mapping[str, str], nonce: str) -> tuple[Message, ...]:
@@ -125,6 +142,16 @@ def new_nonce(inputs: Mapping[str, str], wanted: str | None = None) -> str:
     return nonce
 
 
+def versions(folder: str | Path | None = None) -> dict[str, list[str]]:
+    """Every prompt's versions, oldest first: the released ones, or those in a user's folder."""
+    root = _root() if folder is None else Path(folder)
+    found: dict[str, list[str]] = {}
+    for path in sorted(root.rglob("v*.md")):
+        if _VERSION.fullmatch(path.stem):
+            found.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.stem)
+    return {name: sorted(ones, key=lambda one: int(one[1:])) for name, ones in found.items()}
+
+
 def released() -> dict[str, str]:
     """Every released prompt as ``id/version`` with its sha256."""
     root = _root()
@@ -133,6 +160,13 @@ def released() -> dict[str, str]:
         relative = path.relative_to(root)
         found[relative.with_suffix("").as_posix()] = _sha256(_read(path))
     return found
+
+
+def _constraints(settings: AuditSettings) -> list[str]:
+    if not settings.constraints:
+        return []
+    lines = [f"- {' '.join(one.split())}" for one in settings.constraints]
+    return ["\n".join(["# Further rules of this deployment", *lines])]
 
 
 def _block(name: str, text: str, nonce: str) -> str:

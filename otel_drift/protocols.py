@@ -105,6 +105,12 @@ class AuditSettings:
     severity_rules: Mapping[str, str] = field(default_factory=dict)
     retrieval_tools: tuple[str, ...] = ()
     prompts_dir: str | None = None
+    prompt_versions: Mapping[str, str] = field(default_factory=dict)
+    """Prompt id → version to use; others use the highest there is. Load prompts by `prompting.chosen`."""
+    constraints: tuple[str, ...] = ()
+    """The operator's further rules, one sentence each; `prompting.chosen` puts them after every prompt."""
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Prompt id → the operator's worked examples, written out (see `worked_examples`)."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What one audit alone is told, by its name: ``{"longform_drift": {"risk_level": "high"}}``."""
     count_tokens: Any = None
@@ -139,9 +145,11 @@ class Audit(Protocol):
     """One audit: stateless, no I/O.
 
     Optional besides: `version` (of its code) and ``prompt_inputs(settings) -> Mapping[str, Collection[str]]`` (its
-    prompts and the names each is given), both part of a result's fingerprint; and ``forecast(session, settings) ->
-    Sequence[Forecast]`` for dry runs (else the first batch of steps is counted); and ``per_turn = True`` where the unit
-    is one turn: the audit is then given sessions that hold just that turn, one after another.
+    prompts and the names each is given), both part of a result's fingerprint; ``answer_models(settings) ->
+    Mapping[str, type[BaseModel]]`` (the form of the answer to each prompt, so that worked examples can be checked);
+    ``forecast(session, settings) -> Sequence[Forecast]`` for dry runs (else the first batch of steps is counted); and
+    ``per_turn = True`` where the unit is one turn: the audit is then given sessions that hold just that turn, one after
+    another.
     """
 
     name: str

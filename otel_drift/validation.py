@@ -127,7 +127,7 @@ class _Run:
 
     def answer(self, step: Step) -> BaseModel:
         """Ask one step until its answer passes, at most 1 + `max_repairs` times."""
-        prompt = prompting.load(step.prompt_id, folder=self.settings.prompts_dir)
+        prompt = prompting.chosen(step.prompt_id, self.settings)
         nonce = prompting.new_nonce(step.inputs, self.nonce)
         messages, nonces, ref = prompting.render(prompt, step.inputs, nonce), [nonce], prompt.ref
         repairs = 0 if self.judge.embedded else step.max_repairs
@@ -202,7 +202,7 @@ class _Run:
     def repair(
         self, messages: tuple[Message, ...], raw: str, errors: Sequence[str]
     ) -> tuple[tuple[Message, ...], str, PromptRef]:
-        prompt = prompting.load("repair", folder=self.settings.prompts_dir)
+        prompt = prompting.chosen("repair", self.settings)
         listed = [f"{n}. {_one_line(error)}" for n, error in enumerate(errors[:MOST_ERRORS], 1)]
         if len(errors) > MOST_ERRORS:
             listed.append(f"and {len(errors) - MOST_ERRORS} more of the same kinds")

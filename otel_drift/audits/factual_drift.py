@@ -118,6 +118,11 @@ class FactualDrift:
             COMPARE_PROMPT: told | {"claims"},
         }
 
+    def answer_models(self, settings: AuditSettings) -> Mapping[str, type[BaseModel]]:
+        """The form of the answer to each prompt."""
+        whole, compare = answer_models(tuple(drift_types(settings)))
+        return {SESSION_PROMPT: whole, CLAIMS_PROMPT: ClaimsAnswer, COMPARE_PROMPT: compare}
+
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding an event."""
         return tuple(_finding(event) for event in report["drift_events"])
@@ -230,7 +235,7 @@ def _estimate(prompt_id: str, turns: Sequence[Turn], settings: AuditSettings) ->
 
 
 def _prompt_tokens(prompt_id: str, settings: AuditSettings) -> int:
-    prompt = prompting.load(prompt_id, folder=settings.prompts_dir)
+    prompt = prompting.chosen(prompt_id, settings)
     texts = [prompt.text, *_settings_inputs(settings).values()]
     return sum(map(_counter(settings), texts)) + _FRAME_TOKENS
 

@@ -49,6 +49,7 @@ def main() -> None:
         inspect,
         longform,
         mute,
+        prompts,
         record,
         review,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from otel_drift import plugins
+from otel_drift import plugins, prompting
 from otel_drift.budget import Budget
 from otel_drift.cli.common import session_options
 from otel_drift.config import JudgeSettings, Settings, default_ledger
@@ -14,6 +14,7 @@ from otel_drift.ledger import Ledger
 from otel_drift.pipeline import Line
 from otel_drift.protocols import AuditSettings
 from otel_drift.redaction import load_redactor
+from otel_drift.worked_examples import load_examples
 
 if TYPE_CHECKING:
     from otel_drift.protocols import Judge, Sink
@@ -41,6 +42,9 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
             severity_rules=settings.audit.severity_rules,
             retrieval_tools=tuple(settings.sessions.retrieval_tools),
             prompts_dir=settings.audit.prompts_dir or None,
+            prompt_versions=pinned(settings),
+            constraints=tuple(settings.audit.constraints),
+            examples=load_examples(settings.audit.examples_file) if settings.audit.examples_file else {},
             options=settings.audit.options,
             count_tokens=judge.count_tokens,
             embedded_judge=judge.embedded,
@@ -54,6 +58,17 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
         workers=1 if judge.embedded else settings.judge.max_concurrency,
     )
     return line, sinks
+
+
+def pinned(settings: Settings) -> dict[str, str]:
+    """The prompt versions the settings pin, each of which has to be there.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    for prompt_id, version in settings.audit.prompt_versions.items():
+        prompting.load(prompt_id, version, settings.audit.prompts_dir or None)
+    return dict(settings.audit.prompt_versions)
 
 
 def open_judge(settings: JudgeSettings) -> Judge:
