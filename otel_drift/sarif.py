@@ -149,7 +149,7 @@ def _location(name: str) -> dict[str, str]:
 def _plain(text: str) -> str:
     """Plain text of a message: what the format would read as a link or a placeholder is escaped (SARIF 3.11.5, .6)."""
     escaped = re.sub(r"([\\\[\]])", r"\\\1", terminal_safe(text))
-    return re.sub(r"\{(\d+)\}", r"{{\1}}", escaped)
+    return escaped.replace("{", "{{").replace("}", "}}")
 
 
 def _sha256(text: str) -> str:
