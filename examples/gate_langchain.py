@@ -97,13 +97,15 @@ def build_chain(gate: ConflictGate, model: str, api_base: str | None) -> Runnabl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("question")
+    parser.add_argument("questions", nargs="+")
     parser.add_argument("--model", default="openai/gpt-5-mini")
     parser.add_argument("--api-base")
     asked = parser.parse_args()
     judge = LiteLLMJudge(asked.model, api_base=asked.api_base)
     with ConflictGate(judge, preset="support", pair_threshold=1) as gate:
-        print(build_chain(gate, asked.model, asked.api_base).invoke(asked.question))
+        chain = build_chain(gate, asked.model, asked.api_base)
+        for question in asked.questions:
+            print(chain.invoke(question))
 
 
 if __name__ == "__main__":

@@ -87,14 +87,15 @@ def passage_of(node: NodeWithScore) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("question")
+    parser.add_argument("questions", nargs="+")
     parser.add_argument("--model", default="openai/gpt-5-mini")
     parser.add_argument("--api-base")
     asked = parser.parse_args()
     judge = LiteLLMJudge(asked.model, api_base=asked.api_base)
     with ConflictGate(judge, preset="support", pair_threshold=1) as gate:
         engine = GatedQueryEngine(retriever=WordRetriever(), gate=gate, model=asked.model, api_base=asked.api_base)
-        print(engine.query(asked.question))
+        for question in asked.questions:
+            print(engine.query(question))
 
 
 if __name__ == "__main__":

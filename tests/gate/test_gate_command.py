@@ -15,8 +15,11 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner, Result
 
+import otel_drift.cli.gate  # noqa: F401 - importing registers the command
 from model_server import ModelServer, Reply
+from otel_drift.cli import app
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 QUESTION = "What is the notice period of the rental contract?"
@@ -42,18 +45,18 @@ def passages(tmp_path: Path) -> Path:
     return file
 
 
-def model(server: ModelServer) -> list[str]:
-    return ["--model", "openai/scripted", "--api-base", server.url]
+def gate(monkeypatch: pytest.MonkeyPatch, server: ModelServer, passages: Path, *options: str) -> Result:
+    """The command in this process, so that the model library is loaded once."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    model = ["--model", "openai/scripted", "--api-base", server.url]
+    return CliRunner().invoke(app, ["gate", "--query", QUESTION, "--passages", str(passages), *model, *options])
 
 
-def test_a_conflict_is_exit_1_and_json(otel_drift: Run, passages: Path) -> None:
+def test_a_conflict_is_exit_1_and_json(passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer([Reply(FOUND)]) as server:
-        run = otel_drift(
-            "gate", "--query", QUESTION, "--passages", passages, *model(server), "--format", "json",
-            env={"OPENAI_API_KEY": "sk-test"},
-        )  # fmt: skip
+        run = gate(monkeypatch, server, passages, "--format", "json")
 
-    assert run.returncode == 1, run.stderr
+    assert run.exit_code == 1, run.output
     decision = json.loads(run.stdout)
     assert (decision["decision"], decision["reason"], decision["answer"]) == ("abstain", "conflict", None)
     assert decision["report"]["conflict_count"] == 1
@@ -61,13 +64,11 @@ def test_a_conflict_is_exit_1_and_json(otel_drift: Run, passages: Path) -> None:
     assert decision["judge"] == "openai/scripted"
 
 
-def test_no_conflict_is_exit_0(otel_drift: Run, passages: Path) -> None:
+def test_no_conflict_is_exit_0(passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer([Reply({"conflicts": [], "conflict_notes": ""})]) as server:
-        run = otel_drift(
-            "gate", "--query", QUESTION, "--passages", passages, *model(server), env={"OPENAI_API_KEY": "sk-test"}
-        )
+        run = gate(monkeypatch, server, passages)
 
-    assert run.returncode == 0, run.stderr
+    assert run.exit_code == 0, run.output
     assert run.stdout.startswith("proceed: ")
 
 
@@ -80,14 +81,11 @@ def test_the_embedded_judge_by_name(otel_drift: Run, passages: Path) -> None:
     assert "lexical heuristics" in run.stdout
 
 
-def test_a_judge_that_is_down_abstains_in_time(otel_drift: Run, passages: Path) -> None:
+def test_a_judge_that_is_down_abstains_in_time(passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer([Reply({}, delay=30)]) as server:
-        run = otel_drift(
-            "gate", "--query", QUESTION, "--passages", passages, *model(server), "--deadline", "0.5",
-            "--format", "json", env={"OPENAI_API_KEY": "sk-test"}, timeout=60,
-        )  # fmt: skip
+        run = gate(monkeypatch, server, passages, "--deadline", "0.5", "--format", "json")
 
-    assert run.returncode == 1, run.stderr
+    assert run.exit_code == 1, run.output
     decision = json.loads(run.stdout)
     assert (decision["reason"], decision["safety_override"]) == ("safety_override", "timeout")
     assert decision["seconds"] < 3

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +32,11 @@ def carry_over(severity: str) -> dict[str, Any]:
     return {"conflicts": [{**found, "disclosure_quote": None}], "conflict_notes": "Ten days or five."}
 
 
-def judge_and_model(severity: str) -> Callable[[Request], Reply]:
-    """The judge's asks get a report, the application's own an answer."""
-
-    def reply(request: Request) -> Reply:
-        if "response_format" in request.body or "conflict_notes" in request.messages[0]["content"]:
-            return Reply(carry_over(severity))
-        return Reply("The sources disagree: ten days [handbook-12] or five [faq-3].")
-
-    return reply
+def judge_and_model(request: Request) -> Reply:
+    """The judge's asks get a report, severe unless the question speaks of January; the application's own an answer."""
+    if "conflict_notes" in request.messages[0]["content"]:
+        return Reply(carry_over("MINOR" if "January" in request.text else "MATERIAL"))
+    return Reply("The sources disagree: ten days [handbook-12] or five [faq-3].")
 
 
 def needs(module: str) -> None:
@@ -52,8 +46,16 @@ def needs(module: str) -> None:
         pytest.skip(f"{module} is not installed (pip install -e '.[dev]')")
 
 
-def run(example: str, question: str, server: ModelServer) -> str:
-    words = [sys.executable, str(EXAMPLES / example), "--model", "openai/scripted", "--api-base", server.url, question]
+def run(example: str, server: ModelServer, *questions: str) -> str:
+    words = [
+        sys.executable,
+        str(EXAMPLES / example),
+        "--model",
+        "openai/scripted",
+        "--api-base",
+        server.url,
+        *questions,
+    ]
     done = subprocess.run(
         words, env={**os.environ, "OPENAI_API_KEY": "sk-test"}, capture_output=True, text=True, timeout=120, check=False
     )
@@ -66,17 +68,15 @@ def run(example: str, question: str, server: ModelServer) -> str:
 )
 def test_a_retrieval_chain_stops_at_a_conflict_and_hands_notes_on_below_it(example: str, module: str) -> None:
     needs(module.partition(".")[0])
-    with ModelServer(judge_and_model("MATERIAL")) as server:
-        stopped = run(example, CARRY, server)
-        asked = len(server.requests)
-    with ModelServer(judge_and_model("MINOR")) as server:
-        answered = run(example, CARRY, server)
-        prompt = server.requests[-1].messages[0]["content"]
+    with ModelServer(judge_and_model) as server:
+        printed = run(example, server, CARRY, CARRY.replace("over?", "over in January?"))
 
+    stopped, answered = printed.rsplit("\n", 2)[:2]
     assert "contradict each other" in stopped
     assert "Handbook says “Up to 10 unused vacation days may be carried over”" in stopped
-    assert asked == 1, "the model is not asked for an answer"
-    assert answered.strip() == "The sources disagree: ten days [handbook-12] or five [faq-3]."
+    assert answered == "The sources disagree: ten days [handbook-12] or five [faq-3]."
+    assert len(server.requests) == 3, "where the gate abstains the model is not asked for an answer"
+    prompt = server.requests[-1].messages[0]["content"]
     assert "<<<conflict notes " in prompt
     assert "Ten days or five." in prompt
 
@@ -85,7 +85,7 @@ def test_the_service_stops_at_a_conflict_and_answers_without_one(tmp_path: Path)
     needs("fastapi")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with ModelServer(judge_and_model("MATERIAL")) as server:
+    with ModelServer(judge_and_model) as server:
         env = {**os.environ, "MODEL": "openai/scripted", "API_BASE": server.url, "OPENAI_API_KEY": "sk-test"}
         app = ["--app-dir", str(EXAMPLES), "gate_fastapi:app", "--port", str(port)]
         service = subprocess.Popen(
@@ -101,7 +101,6 @@ def test_the_service_stops_at_a_conflict_and_answers_without_one(tmp_path: Path)
     assert (stopped["answered"], answered["answered"]) == (False, True)
     assert "contradict each other" in stopped["text"]
     assert stopped["decision_id"] != answered["decision_id"]
-    assert json.dumps(answered)
 
 
 def _ask(port: int, question: str) -> dict[str, Any]:
