@@ -24,12 +24,28 @@ REASONS: Mapping[str, str] = {
     "answer_truncated": "the judge's answer was cut at its output limit, also when asked again",
     "answer_schema": "the judge's answer did not have the asked-for form, also when asked again",
     "answer_checks": "quotes or references in the judge's answer did not hold, also when asked again",
+    "rate_limited": "the judge's rate limit held on; run again later, or lower judge.max_concurrency",
+    "quota_exhausted": "the account with the judge's provider has no quota left",
+    "overloaded": "the judge's server was overloaded or failing, also when asked again; run again later",
+    "transport": "the judge could not be reached, also when tried again; run again later",
+    "timeout": "the judge took longer than judge.timeout, also when asked again",
+    "auth": "the judge's provider refused the key",
+    "unknown_model": "the judge's provider does not know this model",
+    "bad_request": "the judge's server refused the request",
+    "bad_response": "the judge's server answered something that is no chat completion",
+    "context_window": "the session is larger than the model's window; set judge.input_window so that it is cut in groups",
+    "refused": "the model refused to judge this text",
+    "content_filter": "the provider's content filter blocked the text",
+    "unsupported_task": "the embedded judge has no rules for this; name a model with --model",
+    "language_not_supported": "the embedded judge reads English only; name a model with --model",
+    "session_too_long": "the session has more claims than one answer may list; name a model with --model",
+    "reconstruction_failed": "the session's spans could not be put together; run with debug logging and report it",
     "budget_exhausted": "the limit of calls or cost was reached; run again to go on",
     "redaction_failed": "the redaction hook failed, so nothing of this session was sent or shown",
     "config_error": "a prompt or setting of the audit is wrong",
     "internal_error": "a fault in otel-drift; run with debug logging and report it",
 }
-"""What the reason codes mean, for people. A judge's own codes (``timeout``, ``rate_limited``, …) may come besides."""
+"""What the reason codes mean, for people. Another judge's own codes may come besides."""
 
 
 def explain(reason: str) -> str:
