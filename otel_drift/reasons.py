@@ -33,7 +33,7 @@ REASONS: Mapping[str, str] = {
     "unknown_model": "the judge's provider does not know this model",
     "bad_request": "the judge's server refused the request",
     "bad_response": "the judge's server answered something that is no chat completion",
-    "context_window": "the session is larger than the model's window; set judge.input_window so that it is cut in groups",
+    "context_window": "the session is larger than the model's window; set judge.input_window to have it cut",
     "refused": "the model refused to judge this text",
     "content_filter": "the provider's content filter blocked the text",
     "unsupported_task": "the embedded judge has no rules for this; name a model with --model",
