@@ -301,7 +301,7 @@ def _alternatives(units: Sequence[Unit]) -> list[Draft]:
             drafts.append(Draft(unit))
         elif old_counts and not new_counts:
             draft.alternatives.append(unit)
-        elif not same_message and old_counts and new_counts:
+        elif old_counts and new_counts:  # a later history holds both: two turns
             drafts.append(Draft(unit))
         else:
             draft.alternatives.append(draft.unit)

@@ -111,7 +111,7 @@ class Digest:
     @property
     def empty(self) -> bool:
         """Whether nothing in the trace can be linked."""
-        return not (self.asked or self.turn or self.passages or self.answered)
+        return not (self.talks or self.passages)
 
 
 def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:

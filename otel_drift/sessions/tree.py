@@ -202,7 +202,17 @@ def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -
         if has_content(node.step):
             return False
         node = node.children[0]
-    return _turn_wrappers(node) >= 2 or (len(calls) >= 2 and _unrelated(calls, subtree))
+    if _turn_wrappers(node) >= 2 or (len(calls) >= 2 and _unrelated(calls, subtree)):
+        return True
+    return node.step.kind == "other" and len(calls) >= 2 and _repeats(node, calls)
+
+
+def _repeats(node: Node, calls: Sequence[Node]) -> bool:
+    """Without any content: whether an application's own span holds the same kind of work several times over."""
+    if any(call.step.input_messages or call.step.output_messages for call in calls):
+        return False
+    names = [child.step.span.name for child in node.children if child.calls and not child.call]
+    return len(names) >= 2 and len(set(names)) == 1
 
 
 def has_content(step: Step) -> bool:

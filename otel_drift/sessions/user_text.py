@@ -56,6 +56,8 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
         return next((text for text in options if fold(text) in asked or asked in fold(text)), question)
     if options and fold(options[0]) != folded and _mostly(options[0]):
         return options[0]
+    if root is not None and find_passages(last) is not None:
+        return root  # the message is a template whose end, with the question, was cut
     return last
 
 
@@ -97,12 +99,16 @@ def from_template(text: str) -> str | None:
     return _before_header(before) or None
 
 
+_ANNOUNCES = re.compile(
+    r"\b(?:context|documents|passages|sources|results)\b.*(?::|\bbelow\b.*|\bfollowing\b.*)\s*$|^\s*[-=*`]{3,}\s*$",
+    re.IGNORECASE,
+)
+
+
 def _before_header(body: str) -> str:
     """`body` without a trailing line that announces the context."""
     lines = body.splitlines()
-    while lines and (
-        not lines[-1].strip() or re.search(r"(?i)\b(context|documents|passages|sources|results)\b.*:\s*$", lines[-1])
-    ):
+    while lines and (not lines[-1].strip() or _ANNOUNCES.search(lines[-1])):
         lines.pop()
     return "\n".join(lines).strip()
 
