@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from captures import joined, label_of, names_in, records_of, scorer, spans_of
 from otel_drift.model import Session
+from otel_drift.normalise.values import fold
 from otel_drift.sessions import reconstruct, session_json
 
 PROMPT_ONLY = {
@@ -248,3 +251,33 @@ def test_order_and_copies_change_nothing(shared: Path, kind: str) -> None:
         if kind == "doubled":
             mixed = [*records, *mixed[: len(records) // 2]]
         assert reconstruct(joined(mixed)) == rebuilt(shared, name), name
+
+
+@pytest.mark.parametrize("limit", [120, 300])
+def test_no_cut_passage_passes_for_a_whole_one(shared: Path, limit: int) -> None:
+    """Every capture again as the SDK would have exported it with an attribute length limit."""
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, str):
+            return value[:limit]
+        if isinstance(value, dict):
+            return {key: cut(inner) for key, inner in value.items()}
+        return [cut(inner) for inner in value] if isinstance(value, list) else value
+
+    wrong = set()
+    for name in names_in(shared):
+        spans = [
+            dataclasses.replace(
+                s,
+                attributes=cut(s.attributes),
+                events=tuple(dataclasses.replace(e, attributes=cut(e.attributes)) for e in s.events),
+                logs=tuple(dataclasses.replace(r, body=cut(r.body), attributes=cut(r.attributes)) for r in s.logs),
+            )
+            for s in spans_of(shared, name)
+        ]
+        whole = [fold(p["text"]) for t in label_of(shared, name) for p in t["passages"]]
+        for turn in (t for s in reconstruct(spans) for t in s.turns if t.retrieval == "captured"):
+            for text in (fold(p.text) for p in turn.passages if p.text):
+                if text not in whole and any(other.startswith(text) for other in whole):
+                    wrong.add((name, turn.number))
+    assert len(wrong) <= 1, wrong  # a session with a single cut text shows no limit

@@ -185,6 +185,17 @@ class Step:
         return parsed
 
     @property
+    def longest(self) -> int:
+        """Length of the longest text on the span, its events and its log records."""
+        values = [*self.span.attributes.values()]
+        for event in self.span.events:
+            values.extend(event.attributes.values())
+        for record in self.span.logs:
+            values.extend(record.attributes.values())
+            values.append(record.body)
+        return max(map(_longest, values), default=0)
+
+    @property
     def is_raw(self) -> bool:
         """Whether only a provider's raw request is known."""
         return all(reader.raw or reader.name == "app" for reader in self.readers)
@@ -310,6 +321,16 @@ class Step:
             if value is not None and value != () and value != "":
                 return value
         return None
+
+
+def _longest(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return max(map(_longest, value.values()), default=0)
+    if isinstance(value, list | tuple):
+        return max(map(_longest, value), default=0)
+    return 0
 
 
 _SPECIFIC: dict[str, int] = {

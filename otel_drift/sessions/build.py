@@ -19,6 +19,8 @@ from otel_drift.sessions.turns import turn_of
 from otel_drift.sessions.unit import Unit
 
 RETRY_SECONDS = 3600.0
+MIN_LIMIT = 40
+"""Shortest attribute length limit (characters) that is looked for."""
 
 
 class Trace:
@@ -52,6 +54,10 @@ def build(
     if not drafts:
         return None
     evidence = [gather(d.unit, options) for d in drafts]
+    if _mark_cut(drafts, evidence, steps):
+        for draft in drafts:
+            draft.unit.evidence = None
+        evidence = [gather(d.unit, options) for d in drafts]
     _drop_instructions(evidence)
     turns = []
     for number, (draft, found) in enumerate(zip(drafts, evidence, strict=True), 1):
@@ -96,6 +102,26 @@ def _of_session(steps: Sequence[Step], session: str, rank: int) -> list[Step]:
             current = by_id.get(current.span.parent_id or "")
             seen += 1
     return kept
+
+
+def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequence[Step]) -> bool:
+    """Find an attribute length limit that no broken JSON shows: several texts of just the greatest length there is."""
+    texts = {d.text for e in evidence for d, *_ in e.found if d.text}
+    for draft in drafts:
+        texts.update(m.text for m in draft.unit.given if m.role in ("system", "user"))
+    limit = max(map(len, texts), default=0)
+    if limit < MIN_LIMIT or sum(len(text) == limit for text in texts) < 2:
+        return False
+    cut: list[Step] = []
+    for step in steps:
+        longest = step.longest
+        if longest > limit:
+            return False
+        if longest == limit:
+            cut.append(step)
+    for step in cut:
+        step.truncated, step.cut_length = True, limit
+    return bool(cut)
 
 
 def _drop_instructions(evidence: Sequence[Evidence]) -> None:

@@ -63,7 +63,9 @@ def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
         ref = call.span.ref if call is not None else unit.root.span.ref
         evidence.found = [(_joined(d, i, ids, len(in_prompt)), "prompt", ref) for i, d in enumerate(in_prompt)]
         evidence.form = form
-        evidence.state = "partial" if call is not None and call.truncated else "captured"
+        lengths = {n.step.cut_length for n in unit.nodes if n.step.truncated}
+        cut_prompt = any(len(m.text) in lengths for m in unit.given)
+        evidence.state = "partial" if cut_prompt or (call is not None and call.truncated) else "captured"
         return evidence
     if ids:
         evidence.found = ids
