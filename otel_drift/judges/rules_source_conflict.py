@@ -7,6 +7,7 @@ could tell the two passages apart keeps it silent: it misses most conflicts in o
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,14 +17,39 @@ from typing import Any
 
 from otel_drift.judges.rules_contradiction import Contradiction, Said, contradiction
 from otel_drift.judges.rules_drift import UnreadableError
-from otel_drift.judges.rules_statements import Reading, read
+from otel_drift.judges.rules_grounding import same_measure
+from otel_drift.judges.rules_statements import (
+    Figure,
+    Reading,
+    labels_differ,
+    picks_differ,
+    read,
+    similarity,
+    years_differ,
+)
 from otel_drift.model import JudgeTask, Passage, Session
 from otel_drift.text import dates, is_english, names, statements, stem, stems
+from otel_drift.text.dates import MONTHS
 
 LEAST_SCORE = 0.7
 """What is less probable is not raised (measured: below it, ordinary passages set it off)."""
 _LEAST_SHARED = 3
+_LIMITS = frozenset(map(stem, ("maximum", "minimum", "limit", "day", "week", "month", "year", "hour", *MONTHS)))
+"""Words that belong to a figure and do not say what it is a figure of."""
 _MOST_COMPARISONS = 20_000
+_DISAGREE = re.compile(
+    r"\b(?:sources?|passages?|documents?|texts?|pages?|they|which)\b.{0,60}"
+    r"\b(?:disagree|differ|conflict|contradict|inconsistent|do(?:es)? not (?:agree|match))\w*"
+    r"|\b(?:conflicting|contradictory|differing|inconsistent) (?:\w+ )?(?:source|information|statement|figure|date)s?\b"
+    r"|\b(?:disagreement|contradiction|discrepancy|conflict) between\b",
+    re.IGNORECASE,
+)
+
+_REPLACED = re.compile(
+    r"\b(?:replac(?:es|ed)|supersed(?:es|ed)|repeal(?:s|ed)|obsolete|outdated|for reference only"
+    r"|no longer (?:appl|valid)\w*|(?:previous|former|earlier|old) (?:edition|version|rules?|terms?))\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +77,19 @@ def answer(task: JudgeTask) -> dict[str, Any]:
     shown = [(turn.passage_ref(n), p) for n, p in enumerate(turn.passages) if p.text and p.text.strip()]
     readable = [(ref, passage) for ref, passage in shown if is_english(passage.text or "")]
     if len(readable) < 2:
-        raise UnreadableError(f"{len(shown) - len(readable)} of {len(shown)} passages")
-    conflicts = list(_conflicts(readable))
+        raise UnreadableError(f"{len(shown) - len(readable)} of {len(shown)} passages are not in English")
+    voiced = disclosure(turn.answer) if turn.answered and turn.answer else None
+    conflicts = [
+        {**conflict, "disclosed": voiced is not None, "disclosure_quote": voiced} for conflict in _conflicts(readable)
+    ]
     pairs = len({(one["source_a"], one["source_b"]) for one in conflicts})
     notes = f"Possible conflicts between {pairs} pair(s) of passages: figures or dates differ." if conflicts else ""
     return {"conflicts": conflicts, "conflict_notes": notes}
+
+
+def disclosure(answer: str) -> str | None:
+    """The sentence of an answer that says that its sources disagree, None where no plain word says so."""
+    return next((sentence.text for sentence in statements(answer) if _DISAGREE.search(sentence.text)), None)
 
 
 def _conflicts(passages: list[tuple[str, Passage]]) -> Iterator[dict[str, Any]]:
@@ -99,9 +133,41 @@ def _contradiction(one: Statement, other: Statement) -> Contradiction | None:
         return None
     a, b = one.said(_topic(one)), other.said(_topic(other))
     found = [contradiction(a, b), contradiction(b, a)]
-    if None in found:
+    if found[0] is None or found[1] is None:
+        return _other_limit(one.reading, other.reading)
+    return min(found[0], found[1], key=lambda c: c.probability)
+
+
+def _other_limit(a: Reading, b: Reading) -> Contradiction | None:
+    """Two limits of one kind (at most 10 days, at most 5 days; by 30 June, by 31 March) in sentences of like content.
+
+    Whole sentences are compared, since one rule is often two clauses here and one there.
+    """
+    if labels_differ(a, b) or years_differ(a, b):
         return None
-    return min((one for one in found if one), key=lambda c: c.probability)
+    first, second = a.content - _LIMITS, b.content - _LIMITS
+    alike, shared = similarity(first, second)
+    if alike < LEAST_SCORE or shared < _LEAST_SHARED or picks_differ(first, second):
+        return None
+    for mine in a.figures:
+        for theirs in b.figures:
+            if _role(mine) and _role(mine) == _role(theirs) and _differ(mine, theirs):
+                return Contradiction(f"{mine.text} became {theirs.text}", round(alike, 2))
+    return None
+
+
+def _differ(a: Figure, b: Figure) -> bool:
+    if a.quantity and b.quantity:
+        return same_measure(a.quantity, b.quantity) and abs(a.quantity.value - b.quantity.value) > 1e-9
+    if a.date is None or b.date is None or a.date.year != b.date.year:
+        return False  # a date of another year is of another period
+    return bool(a.date.month or a.date.quarter) and a.date.differs(b.date)
+
+
+def _role(figure: Figure) -> str:
+    """The end of a range that a figure marks explicitly; empty where it marks none or is approximate."""
+    role = figure.quantity.role if figure.quantity else figure.date.role if figure.date else ""
+    return role if role in ("most", "least", "deadline") else ""
 
 
 def _other_subject(one: Statement, other: Statement) -> bool:
@@ -131,11 +197,14 @@ def _topic(statement: Statement) -> frozenset[str]:
 def _about(text: str) -> frozenset[str]:
     """The names in the opening sentence of a passage: what a sentence without names is taken to speak of."""
     opening = next(iter(statements(text)), None)
-    return frozenset(stem(name) for name in names(opening.text)) if opening else frozenset()
+    found = names(opening.text) if opening else []
+    return frozenset(stem(name) for name in found if name.casefold() not in MONTHS)
 
 
 def _editions_differ(a: Passage, b: Passage) -> bool:
-    """Whether titles name years and none in common: editions, not a conflict."""
+    """Whether a passage says that it replaces or was replaced, or titles name years and none in common: editions."""
+    if any(_REPLACED.search(p.text or "") for p in (a, b)):
+        return True
     years = [{d.year for d in dates(p.title or "") if d.year} for p in (a, b)]
     return bool(years[0] and years[1] and not years[0] & years[1])
 
@@ -152,8 +221,6 @@ def _conflict(found: Contradiction, one: Statement, other: Statement) -> dict[st
         "severity": "MATERIAL",
         "explanation": f"Possible conflict: {_neutral(found.reason)}.",
         "confidence": found.probability,
-        "disclosed": False,
-        "disclosure_quote": None,
     }
 
 
