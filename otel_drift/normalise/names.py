@@ -155,6 +155,20 @@ def indexed(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, dict[
     return sorted(groups.items())
 
 
+def grouped(attributes: Mapping[str, Any], prefixes: tuple[str, ...]) -> dict[str, list[tuple[int, dict[str, Any]]]]:
+    """`indexed` for several prefixes at once, in one pass over the keys."""
+    groups: dict[str, dict[int, dict[str, Any]]] = {}
+    for key, value in attributes.items():
+        if key.startswith(prefixes):
+            for prefix in prefixes:
+                if key.startswith(prefix):
+                    number, dot, rest = key[len(prefix) :].partition(".")
+                    if dot and number.isdecimal() and len(number) < 7:
+                        groups.setdefault(prefix, {}).setdefault(int(number), {})[rest] = value
+                    break
+    return {prefix: sorted(found.items()) for prefix, found in groups.items()}
+
+
 def leaves(value: Any, preferred: Iterable[str], skipped: frozenset[str], depth: int = 0) -> list[str]:
     """Texts in nested data, those under `preferred` keys first, nothing under `skipped` keys."""
     if depth > 6:

@@ -18,6 +18,7 @@ from otel_drift.normalise.names import (
     QUESTION_KEYS,
     SESSION_DELIBERATE,
     SESSION_THREAD,
+    grouped,
     indexed,
     leaves,
     session_in,
@@ -79,7 +80,7 @@ class OpenInference(Reader):
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`llm.input_messages.N.message.*`; else `llm.prompts`, else what `input.value` holds."""
         a = step.span.attributes
-        found = _messages(a, "llm.input_messages.", "user")
+        found = _messages(step, "llm.input_messages.", "user")
         if found:
             return found
         if step.kind != "llm":
@@ -95,7 +96,7 @@ class OpenInference(Reader):
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`llm.output_messages.N.message.*`; else what `output.value` holds."""
-        found = _messages(step.span.attributes, "llm.output_messages.", "assistant")
+        found = _messages(step, "llm.output_messages.", "assistant")
         if found:
             return found
         if step.kind != "llm":
@@ -109,10 +110,10 @@ class OpenInference(Reader):
         """Indexed documents, completed from `output.value` (LangChain's ids are only there)."""
         a = step.span.attributes
         if step.kind == "reranker":
-            found = _documents(a, "reranker.output_documents.")
+            found = _documents(step, "reranker.output_documents.")
             return found if found else read_documents(self.output(step), strings=True)
         if step.kind == "retriever":
-            found = _documents(a, "retrieval.documents.")
+            found = _documents(step, "retrieval.documents.")
             if not found:
                 output = self.output(step)
                 if output is None and "input.value" in a and not step.failed:
@@ -125,7 +126,7 @@ class OpenInference(Reader):
 
     def candidates(self, step: Step) -> tuple[Document, ...] | None:
         """What a reranker was given."""
-        return _documents(step.span.attributes, "reranker.input_documents.") or None
+        return _documents(step, "reranker.input_documents.") or None
 
     def query(self, step: Step) -> str | None:
         """The query of a retriever, reranker or embedding."""
@@ -205,14 +206,26 @@ def _value(step: Step, key: str) -> Any:
     return value
 
 
-def _messages(a: Attributes, prefix: str, default_role: str) -> tuple[ChatMessage, ...] | None:
-    if prefix + "0.message.role" not in a and prefix + "0.message.content" not in a:
-        groups = indexed(a, prefix)
-        if not groups:
-            return None
-    else:
-        groups = indexed(a, prefix)
-    return tuple(_message(group, default_role) for _, group in groups)
+_PREFIXES = (
+    "llm.input_messages.",
+    "llm.output_messages.",
+    "retrieval.documents.",
+    "reranker.output_documents.",
+    "reranker.input_documents.",
+)
+
+
+def _groups(step: Step, prefix: str) -> list[tuple[int, dict[str, Any]]]:
+    """One flattened list of the span; all of them are put together when the first is asked for."""
+    found = step.notes.get("openinference")
+    if found is None:
+        found = step.notes["openinference"] = grouped(step.span.attributes, _PREFIXES)
+    groups: list[tuple[int, dict[str, Any]]] = found.get(prefix, [])
+    return groups
+
+
+def _messages(step: Step, prefix: str, default_role: str) -> tuple[ChatMessage, ...] | None:
+    return tuple(_message(group, default_role) for _, group in _groups(step, prefix)) or None
 
 
 def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
@@ -253,7 +266,7 @@ def _use(call: dict[str, Any], prefix: str) -> ToolUse:
     )
 
 
-def _documents(a: Attributes, prefix: str) -> tuple[Document, ...]:
+def _documents(step: Step, prefix: str) -> tuple[Document, ...]:
     return tuple(
         document_from_flat(
             group.get("document.id"),
@@ -261,7 +274,7 @@ def _documents(a: Attributes, prefix: str) -> tuple[Document, ...]:
             group.get("document.score"),
             group.get("document.metadata"),
         )
-        for _, group in indexed(a, prefix)
+        for _, group in _groups(step, prefix)
     )
 
 

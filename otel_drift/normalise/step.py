@@ -155,6 +155,8 @@ class Step:
         self.truncated = False
         self.cut_length = 0
         self._parsed: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}
+        """What a reader keeps of its work on this span, by the reader's name."""
         self.kind: Kind = "other"
         for reader in readers:
             if reader.last_resort and self.kind != "other":

@@ -37,6 +37,7 @@ def turn_of(
     )
     answer_step = call or (unit.calls[-1] if unit.calls else None)
     user = unit.user
+    facts = _facts(unit)
     return Turn(
         turn_id=f"{unit.root.span.trace_id}:{unit.root.span.span_id}",
         number=number,
@@ -52,12 +53,12 @@ def turn_of(
         answer_ref=(answer_step or unit.root).span.ref,
         trace_ids=tuple(unit.traces),
         model=_text(answer_step.fact("model")) if answer_step else None,
-        app_version=_text(_fact(unit, "app_version")) or _text(unit.root.span.resource.get("service.version")),
-        prompt_name=_text(_fact(unit, "prompt_name")),
-        prompt_version=_text(_fact(unit, "prompt_version")),
+        app_version=_text(facts.get("app_version")) or _text(unit.root.span.resource.get("service.version")),
+        prompt_name=_text(facts.get("prompt_name")),
+        prompt_version=_text(facts.get("prompt_version")),
         environment=environment_of(unit.root),
-        tags=_tags(_fact(unit, "tags")),
-        feedback=_text(_fact(unit, "feedback")),
+        tags=_tags(facts.get("tags")),
+        feedback=_text(facts.get("feedback")),
         error=_error(unit) if state == "failed" else None,
         alternatives=alternatives,
     )
@@ -79,14 +80,18 @@ def project_of(step: Step) -> str:
     return _text(step.fact("project")) or _text(resource.get("service.name")) or ""
 
 
-def _fact(unit: Unit, name: str) -> Any:
-    """A fact of the answering call, the outermost step or a wrapper between them."""
+def _facts(unit: Unit) -> dict[str, Any]:
+    """Facts of the answering call, the outermost step and the wrappers between them; the first that knows one wins."""
     steps = [unit.call, unit.root, *unit.path] if unit.call is not None else [unit.root, *unit.path]
+    found: dict[str, Any] = {}
     for step in steps:
-        value = step.fact(name)
-        if value not in (None, "", [], ()):
-            return value
-    return None
+        for reader in step.readers:
+            for name in reader.facts:
+                if name not in found:
+                    value = reader.fact(step, name)
+                    if value not in (None, "", [], ()):
+                        found[name] = value
+    return found
 
 
 def _text(value: Any) -> str | None:
