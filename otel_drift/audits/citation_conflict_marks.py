@@ -57,8 +57,11 @@ def judge_marks(
     """
     judged: list[JudgedMark] = []
     in_text = scopes(case.answer, case.marks)
+    groups: dict[int, list[Scope]] = {}
     for scope in in_text:
-        group = [one for one in in_text if one.group == scope.group]
+        groups.setdefault(scope.group, []).append(scope)
+    for scope in in_text:
+        group = groups[scope.group]
         judged += [
             _judge(case, scope, target, group, claims, places, voiced, embedded) for target in scope.mark.targets
         ]

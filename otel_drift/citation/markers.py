@@ -8,8 +8,8 @@ a finding, and what is no mark must never become one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from otel_drift.citation.sources import Target, named_target, numbered_target, same_shape
@@ -18,8 +18,9 @@ from otel_drift.text import fold
 from otel_drift.text.quantities import is_unit
 
 MarkKind = Literal["number", "id", "named", "superscript", "footnote", "listed"]
-LONGEST_ANSWER = 400_000
+LONGEST_ANSWER = 200_000
 """Characters of an answer that are looked at for marks."""
+MOST_MARKS = 2_000
 MOST_ENTRIES = 300
 """Lines of a list of sources: a longer one is something else."""
 
@@ -105,11 +106,12 @@ def find_marks(answer: str, passages: Sequence[Passage]) -> Marks:
         answer: the answer as the trace has it.
         passages: the passages of the same turn.
     """
-    answer = answer[:LONGEST_ANSWER]
-    skipped = _Spans([match.span() for match in (*_FENCE.finditer(answer), *_NO_TEXT.finditer(answer))])
+    length, answer = len(answer), answer[:LONGEST_ANSWER]
+    no_text = [match.span() for match in (*_FENCE.finditer(answer), *_NO_TEXT.finditer(answer))]
+    skipped = _Taken(len(answer), no_text)
     notes = _definitions(answer, skipped)
     list_start, entries = _source_list(answer, skipped)
-    taken = _Spans([*skipped.spans, *(note.span for note in notes)])
+    taken = _Taken(len(answer), [*no_text, *(note.span for note in notes)])
     numbers_from = 0 if _counts_from_zero(answer, len(passages)) else 1
     by_key = {note.key: note for note in (*entries, *notes)}
     reader = _Reader(answer, passages, numbers_from, by_key, any(note.caret for note in notes))
@@ -120,7 +122,8 @@ def find_marks(answer: str, passages: Sequence[Passage]) -> Marks:
             taken.add(mark.start, mark.end)
     found += [mark for mark in map(reader.entry, entries) if mark is not None]
     found.sort(key=lambda mark: mark.start)
-    return Marks(tuple(found), list_start, tuple(note.span for note in notes))
+    del found[MOST_MARKS:]
+    return Marks(tuple(found), list_start if list_start < len(answer) else length, tuple(note.span for note in notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +143,19 @@ class _Reader:
     numbers_from: int
     notes: dict[str, _Note]
     has_footnotes: bool
+    known: dict[str, Target] = field(default_factory=dict)
+
+    def named(self, name: str) -> Target:
+        """What a name means, looked up once."""
+        if name not in self.known:
+            self.known[name] = named_target(name, self.passages)
+        return self.known[name]
 
     def number(self, digits: str) -> Target:
         """The passage a number stands for: by its note where that names one, else by its place."""
         note = self.notes.get(digits)
         if note is not None:
-            target = named_target(note.text, self.passages)
+            target = self.named(note.text)
             if target.passages:
                 return Target(digits, target.passages)
             if note.caret and target.dangling:
@@ -155,7 +165,7 @@ class _Reader:
     def footnote(self, key: str) -> Target:
         note = self.notes.get(key)
         if note is not None:
-            target = named_target(note.text, self.passages)
+            target = self.named(note.text)
             if target.passages:
                 return Target(key, target.passages)
             ordinal = _ORDINAL.search(note.text)
@@ -168,12 +178,12 @@ class _Reader:
 
     def names(self, text: str) -> tuple[Target, ...]:
         """What a list of names after "Source:" points at."""
-        whole = named_target(text, self.passages)
+        whole = self.named(text)
         if whole.passages:
             return (whole,)
         for separator in (r"\s*;\s*", r"\s*(?:,|;|\band\b|&)\s*"):
             parts = [part for part in re.split(separator, text) if part.strip()]
-            targets = [self.number(p) if p.isdigit() and len(p) <= 3 else named_target(p, self.passages) for p in parts]
+            targets = [self.number(p) if p.isdigit() and len(p) <= 3 else self.named(p) for p in parts]
             if any(target.passages for target in targets):
                 return tuple(targets)
         return (whole,)
@@ -181,7 +191,7 @@ class _Reader:
     def entry(self, entry: _Note) -> Mark | None:
         if not entry.text:
             return None
-        target = named_target(entry.text, self.passages)
+        target = self.named(entry.text)
         if not target.passages and entry.key:
             place = numbered_target(entry.key, self.passages, self.numbers_from)
             target = Target(entry.text, place.passages) if place.passages else target
@@ -200,18 +210,22 @@ class _Reader:
         return len(words) > end - start + 6 and any(words in fold(passage.text or "") for passage in self.passages)
 
 
-class _Spans:
-    def __init__(self, spans: list[tuple[int, int]]) -> None:
-        self.spans = spans
+class _Taken:
+    """Which characters of the answer are spoken for."""
+
+    def __init__(self, length: int, spans: Iterable[tuple[int, int]]) -> None:
+        self._mask = bytearray(length)
+        for start, end in spans:
+            self.add(start, end)
 
     def add(self, start: int, end: int) -> None:
-        self.spans.append((start, end))
+        self._mask[start:end] = b"\x01" * (end - start)
 
     def overlap(self, start: int, end: int) -> bool:
-        return any(a < end and start < b for a, b in self.spans)
+        return self._mask.find(1, start, end) >= 0
 
 
-def _definitions(answer: str, skipped: _Spans) -> list[_Note]:
+def _definitions(answer: str, skipped: _Taken) -> list[_Note]:
     return [
         _Note(match["key"].strip(), match["text"].strip(), match.span(), bool(match["caret"]))
         for match in _DEFINITION.finditer(answer)
@@ -219,7 +233,7 @@ def _definitions(answer: str, skipped: _Spans) -> list[_Note]:
     ]
 
 
-def _source_list(answer: str, skipped: _Spans) -> tuple[int, list[_Note]]:
+def _source_list(answer: str, skipped: _Taken) -> tuple[int, list[_Note]]:
     """Where a closing list of sources begins, and its entries; the length of the answer where there is none."""
     for head in _LIST_HEAD.finditer(answer):
         if skipped.overlap(*head.span()):
@@ -259,10 +273,10 @@ def _counts_from_zero(answer: str, passages: int) -> bool:
     return "[0]" in answer and f"[{passages}]" not in answer and bool(re.search(r"[^\W\d_)\].] ?\[0\]", answer))
 
 
-def _links(reader: _Reader, taken: _Spans) -> Iterator[Mark]:
+def _links(reader: _Reader, taken: _Taken) -> Iterator[Mark]:
     """Links whose address is a passage's source are marks; all other links are none."""
     for match in _LINK.finditer(reader.answer):
-        target = named_target(match[2], reader.passages)
+        target = reader.named(match[2])
         if target.passages:
             yield Mark(match[0], *match.span(), "named", (target,), not match[1].strip().isdigit())
         else:

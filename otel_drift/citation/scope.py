@@ -7,8 +7,9 @@ for all of it, and for the sentences before it in its paragraph that have no mar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from otel_drift.citation.markers import Mark, Marks
 from otel_drift.text import sentences
@@ -71,16 +72,30 @@ def scopes(answer: str, marks: Marks) -> list[Scope]:
         and not any(start < sentence.end and sentence.start < end for start, end in marks.notes)
     ]
     cited = [mark for mark in marks.marks if mark.kind != "listed"]
-    homes = {mark.start: home for mark in cited if (home := _home(body, spans, mark, cited)) is not None}
-    marked = set(homes.values())
-    found: list[Scope] = []
-    for index in sorted(marked):
-        own = [mark for mark in cited if homes.get(mark.start) == index]
-        found += _in_sentence(body, spans, index, own, marked)
-    return found
+    words = _Words(body, cited)
+    by_sentence: dict[int, list[Mark]] = {}
+    for mark in cited:
+        home = _home(body, spans, mark, words)
+        if home is not None:
+            by_sentence.setdefault(home, []).append(mark)
+    return [scope for index in sorted(by_sentence) for scope in _in_sentence(body, spans, index, by_sentence, words)]
 
 
-def _home(body: str, spans: Sequence[tuple[int, int]], mark: Mark, marks: Sequence[Mark]) -> int | None:
+class _Words:
+    """Whether a part of a text has words besides its marks, counted once for all parts."""
+
+    def __init__(self, body: str, marks: Sequence[Mark]) -> None:
+        letters = bytearray(char.isalnum() for char in body)
+        for mark in marks:
+            end = min(mark.end, len(letters))
+            letters[mark.start : end] = bytes(max(0, end - mark.start))
+        self._before = [0, *accumulate(letters)]
+
+    def between(self, start: int, end: int) -> bool:
+        return start < end and self._before[end] > self._before[start]
+
+
+def _home(body: str, spans: Sequence[tuple[int, int]], mark: Mark, words: _Words) -> int | None:
     """The sentence a mark belongs to: its own, or the one before where it only opens its own."""
     index = bisect_left(spans, (mark.start + 1, 0)) - 1
     if index < 0:
@@ -88,29 +103,20 @@ def _home(body: str, spans: Sequence[tuple[int, int]], mark: Mark, marks: Sequen
     start, end = spans[index]
     if mark.start >= end:
         return index if not body[end : mark.start].strip() else None
-    if mark.reads_as_word or _words(body, start, mark.start, marks):
+    if mark.reads_as_word or words.between(start, mark.start):
         return index
-    alone = not _words(body, mark.end, end, marks)
+    alone = not words.between(mark.end, end)
     if index and (alone or "\n" not in body[spans[index - 1][1] : mark.start]):
         return index - 1
     return None if alone else index
 
 
-def _words(body: str, start: int, end: int, marks: Sequence[Mark]) -> bool:
-    """Whether there are words in body[start:end] besides marks."""
-    text = list(body[start:end])
-    for mark in marks:
-        for place in range(max(start, mark.start), min(end, mark.end)):
-            text[place - start] = " "
-    return any(char.isalnum() for char in text)
-
-
 def _in_sentence(
-    body: str, spans: Sequence[tuple[int, int]], index: int, marks: Sequence[Mark], marked: set[int]
+    body: str, spans: Sequence[tuple[int, int]], index: int, by_sentence: Mapping[int, list[Mark]], words: _Words
 ) -> list[Scope]:
     groups: list[list[Mark]] = []
-    for mark in marks:
-        if groups and not any(char.isalnum() for char in body[groups[-1][-1].end : mark.start]):
+    for mark in by_sentence[index]:
+        if groups and not words.between(groups[-1][-1].end, mark.start):
             groups[-1].append(mark)
         else:
             groups.append([mark])
@@ -119,14 +125,14 @@ def _in_sentence(
     start = sentence[0]
     for number, group in enumerate(groups):
         last = number == len(groups) - 1
-        near = (start, group[0].start if not group[0].reads_as_word else sentence[1])
-        wide = (_paragraph_start(body, spans, index, marked), sentence[1]) if last else near
+        near = (start, sentence[1] if group[0].reads_as_word else group[0].start)
+        wide = (_paragraph_start(body, spans, index, by_sentence), sentence[1]) if last else near
         found += [Scope(mark, near, wide, sentence, group[0].start) for mark in group]
         start = group[-1].end
     return found
 
 
-def _paragraph_start(body: str, spans: Sequence[tuple[int, int]], index: int, marked: set[int]) -> int:
+def _paragraph_start(body: str, spans: Sequence[tuple[int, int]], index: int, marked: Container[int]) -> int:
     first = index
     while first and first - 1 not in marked and "\n" not in body[spans[first - 1][1] : spans[first][0]]:
         first -= 1
