@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from otel_drift.citation.notes import Note, definitions, source_list
 from otel_drift.citation.sources import Target, named_target, numbered_target, same_shape
 from otel_drift.model import Passage
 from otel_drift.text import fold
@@ -21,8 +22,6 @@ MarkKind = Literal["number", "id", "named", "superscript", "footnote", "listed"]
 LONGEST_ANSWER = 200_000
 """Characters of an answer that are looked at for marks."""
 MOST_MARKS = 2_000
-MOST_ENTRIES = 300
-"""Lines of a list of sources: a longer one is something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +58,6 @@ _NO_TEXT = re.compile(
     re.MULTILINE,
 )
 _LINK = re.compile(r"\[([^\[\]\n]{0,300})\]\(\s*<?([^\[)\s>]{1,500})>?(?:\s[^)\n]{0,200})?\)")
-_DEFINITION = re.compile(r"^[ \t]*\[(?P<caret>\^?)(?P<key>[^\]\n]{1,60})\]:[ \t]*(?P<text>\S[^\n]*)$", re.MULTILINE)
-_LIST_HEAD = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*)?[*_]{0,2}(?:Sources?|References?|Citations?|Bibliography|Footnotes?|Works cited|Quellen)"
-    r"(?: used| cited| consulted)?[*_]{0,2}[ \t]*(?P<colon>:?)[*_]{0,2}[ \t]*(?P<rest>[^\n]*)$",
-    re.MULTILINE | re.IGNORECASE,
-)
-_ENTRY = re.compile(
-    r"^[ \t]*(?:[-*+•·][ \t]+)?(?:\[\^?(?P<key>\d{1,3})\]|(?P<number>\d{1,3})[.)])?"
-    r"[ \t]*[:.–-]?[ \t]*(?P<text>[^\n]*?)[ \t]*$"
-)
 _BRACKET = re.compile(r"\[(?P<square>[^\[\]\n]{1,200})\]|【(?P<wide>[^【】\n]{1,200})】|［(?P<full>[^［］\n]{1,200})］")
 _SUP = re.compile(r"<sup>\s*\[?(?P<inside>\d{1,3}(?:\s*[,;–-]\s*\d{1,3}){0,20})\]?\s*</sup>", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d{1,3}(?:\s*[,;–—‑-]\s*\d{1,3}){0,30}")
@@ -109,31 +98,27 @@ def find_marks(answer: str, passages: Sequence[Passage]) -> Marks:
     length, answer = len(answer), answer[:LONGEST_ANSWER]
     no_text = [match.span() for match in (*_FENCE.finditer(answer), *_NO_TEXT.finditer(answer))]
     skipped = _Taken(len(answer), no_text)
-    notes = _definitions(answer, skipped)
-    list_start, entries = _source_list(answer, skipped)
+    notes = definitions(answer, skipped.overlap)
+    listed, entries = source_list(answer, skipped.overlap)
     taken = _Taken(len(answer), [*no_text, *(note.span for note in notes)])
     numbers_from = 0 if _counts_from_zero(answer, len(passages)) else 1
     by_key = {note.key: note for note in (*entries, *notes)}
     reader = _Reader(answer, passages, numbers_from, by_key, any(note.caret for note in notes))
     found: list[Mark] = []
     for mark in (*_links(reader, taken), *_superscripts(reader), *_parenthesised(reader), *_bracketed(reader)):
-        if not taken.overlap(mark.start, mark.end) and mark.start < list_start:
+        if not taken.overlap(mark.start, mark.end) and not listed[0] <= mark.start < listed[1]:
             found.append(mark)
             taken.add(mark.start, mark.end)
     found += [mark for mark in map(reader.entry, entries) if mark is not None]
     found.sort(key=lambda mark: mark.start)
     del found[MOST_MARKS:]
-    return Marks(tuple(found), list_start if list_start < len(answer) else length, tuple(note.span for note in notes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """A footnote definition or an entry of a list of sources. `key` is empty where it has no number."""
-
-    key: str
-    text: str
-    span: tuple[int, int]
-    caret: bool = False
+    own = [note.span for note in notes]
+    closes = listed[0] < listed[1] == len(answer)
+    return Marks(
+        marks=tuple(found),
+        body_end=listed[0] if closes else length,
+        notes=tuple(own if closes or not entries else [*own, listed]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +126,7 @@ class _Reader:
     answer: str
     passages: Sequence[Passage]
     numbers_from: int
-    notes: dict[str, _Note]
+    notes: dict[str, Note]
     has_footnotes: bool
     known: dict[str, Target] = field(default_factory=dict)
 
@@ -188,7 +173,7 @@ class _Reader:
                 return tuple(targets)
         return (whole,)
 
-    def entry(self, entry: _Note) -> Mark | None:
+    def entry(self, entry: Note) -> Mark | None:
         if not entry.text:
             return None
         target = self.named(entry.text)
@@ -223,50 +208,6 @@ class _Taken:
 
     def overlap(self, start: int, end: int) -> bool:
         return self._mask.find(1, start, end) >= 0
-
-
-def _definitions(answer: str, skipped: _Taken) -> list[_Note]:
-    return [
-        _Note(match["key"].strip(), match["text"].strip(), match.span(), bool(match["caret"]))
-        for match in _DEFINITION.finditer(answer)
-        if not skipped.overlap(*match.span())
-    ]
-
-
-def _source_list(answer: str, skipped: _Taken) -> tuple[int, list[_Note]]:
-    """Where a closing list of sources begins, and its entries; the length of the answer where there is none."""
-    for head in _LIST_HEAD.finditer(answer):
-        if skipped.overlap(*head.span()):
-            continue
-        rest, after = head["rest"].strip(" *_"), answer[head.end() :]
-        if rest and (not head["colon"] or after.strip()):
-            continue
-        if rest:
-            return head.start(), [_Note("", rest, (head.start("rest"), head.end("rest")))]
-        entries = _entries(answer, head.end())
-        if entries:
-            return head.start(), entries
-    return len(answer), []
-
-
-def _entries(answer: str, start: int) -> list[_Note]:
-    """The lines from `start` to the end as entries; none where a line is too long to be one."""
-    found: list[_Note] = []
-    position = start
-    for line in answer[start:].splitlines(keepends=True):
-        match = _ENTRY.match(line.rstrip("\r\n"))
-        if line.strip():
-            if match is None or len(line) > 400 or len(found) >= MOST_ENTRIES:
-                return []
-            first = len(line) - len(line.lstrip())
-            span = (position + first, position + len(line.rstrip()))
-            text = re.sub(r"^\[([^\]]+)\]\(([^)]+)\)$", r"\1 \2", match["text"])
-            text = re.sub(r"^\[([^\]]{1,200})\]$", r"\1", text)
-            definition = re.match(r"[ \t]*\[\^(?P<key>[^\]\n]{1,60})\]:", line)
-            if not definition:
-                found.append(_Note(match["key"] or match["number"] or "", text, span))
-        position += len(line)
-    return found
 
 
 def _counts_from_zero(answer: str, passages: int) -> bool:

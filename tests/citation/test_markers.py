@@ -144,6 +144,21 @@ def test_the_last_mark_of_a_paragraph_may_stand_for_its_unmarked_sentences() -> 
     assert answer[slice(*scope.wide)] == "First thing. Second thing. Third thing [1]."
 
 
+def test_words_after_a_list_of_sources_are_text_again() -> None:
+    answer = "It is 2 mg [1].\n\nSources:\n- Food and venarel\n- A book of maps\n\nTell me if you need more [2]."
+    marks = find_marks(answer, PASSAGES)
+    assert [mark.text for mark in marks.marks] == ["[1]", "- Food and venarel", "- A book of maps", "[2]"]
+    assert unmarked(answer, marks).text == "It is 2 mg.\n\n\n\nTell me if you need more."
+
+
+def test_sources_as_a_word_of_the_text_begin_no_list() -> None:
+    answer = (
+        "Sources of iron\n\nIron stands in many foods. Lentils have a lot of it.\n\nSources: many and varied\n\nMore."
+    )
+    assert find_marks(answer, PASSAGES).marks == ()
+    assert find_marks("It is so.\n\n## Sources\n\nThe figures come from a report.", PASSAGES).marks == ()
+
+
 @given(st.text(alphabet="ab1239 .,;:[](){}^-–`\n#|¹²SourceDc", max_size=200))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_without_loss(answer: str) -> None:
