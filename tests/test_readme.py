@@ -24,13 +24,19 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "examples" / "guides").glob("*.md"))]
 
 
-def shell_commands() -> list[str]:
+def shell_commands() -> dict[str, int]:
+    """Every command of the pages with the exit status that its comment promises (``# exit 1: …``), 0 without one."""
     blocks = re.findall(r"```sh\n(.*?)```", "\n".join(page.read_text() for page in PAGES), flags=re.S)
-    lines = (line.partition(" #")[0].strip() for block in blocks for line in block.splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+    found = {}
+    for line in (line for block in blocks for line in block.splitlines()):
+        command, _, comment = line.partition(" #")
+        status = re.match(r"\s*exit (\d)\b", comment)
+        if command.strip() and not command.startswith("#"):
+            found[command.strip()] = int(status[1]) if status else 0
+    return found
 
 
-COMMANDS = [command for command in shell_commands() if command.startswith("otel-drift")]
+COMMANDS = {command: status for command, status in shell_commands().items() if command.startswith("otel-drift")}
 
 
 @pytest.fixture
@@ -41,8 +47,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_command_works(command: str, folder: Path) -> None:
+@pytest.mark.parametrize(("command", "promised"), COMMANDS.items())
+def test_the_command_works(command: str, promised: int, folder: Path) -> None:
     """Commands that name a model are pointed at a model server on this machine instead of the provider."""
     with ModelServer(finds_nothing) as server:
         command = re.sub(r"http://127\.0\.0\.1:8000/v1", server.url, command)
@@ -50,7 +56,7 @@ def test_the_command_works(command: str, folder: Path) -> None:
         words = [sys.executable, "-m", "otel_drift", *shlex.split(command)[1:]]
         run = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
 
-    assert run.returncode in ({0, 1} if "--fail-on" in command else {0}), run.stderr
+    assert run.returncode in ({0, 1} if "--fail-on" in command else {promised}), run.stderr
     assert "Traceback" not in run.stderr
 
 
