@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from otel_drift.config import Settings
     from otel_drift.ledger import Ledger
 
+LAST_YEAR = 2262
+"""Nanoseconds since 1970 fit the ledger's columns until then."""
+
 LedgerOption = Annotated[
     str | None, typer.Option("--ledger", help="File or postgresql:// URL. Default: that of the settings.")
 ]
@@ -61,6 +64,8 @@ def nanoseconds(date: str | None, option: str) -> int | None:
     except ValueError:
         raise ConfigError(f"{option} {date}: write a date as 2026-11-30 or a time as 2026-11-30T14:00+01:00") from None
     when = given if given.tzinfo else given.replace(tzinfo=UTC)
+    if not 1970 <= when.year < LAST_YEAR:
+        raise ConfigError(f"{option} {date}: dates go from 1970 to {LAST_YEAR - 1}")
     return int(when.timestamp()) * 1_000_000_000
 
 

@@ -97,7 +97,7 @@ def check(
     paper = Paper(stdout_console())
     wrong = 0
     for prompt_id, version, folder in _all(settings):
-        found = _problems(prompt_id, version, folder, told)
+        found = prompt_problems(prompt_id, version, folder, told)
         wrong += bool(found)
         if output is OutputFormat.json:
             write_json_line({"id": prompt_id, "version": version, "from": folder or "released", "problems": found})
@@ -163,7 +163,15 @@ def _asked_by(told: AuditSettings) -> dict[str, list[str]]:
     return found
 
 
-def _problems(prompt_id: str, version: str, folder: str | None, told: AuditSettings) -> list[str]:
+def prompt_problems(prompt_id: str, version: str, folder: str | None, told: AuditSettings) -> list[str]:
+    """What is wrong with one prompt, one sentence each.
+
+    Args:
+        prompt_id: Such as ``factual_drift/session``.
+        version: Such as ``v1``.
+        folder: Where it is; None for the released ones.
+        told: What the audits are told: their prompts are given names by it.
+    """
     from otel_drift import prompting, worked_examples
     from otel_drift.errors import ConfigError
 

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ledger_contract import LedgerContract, commit
+from ledger_desk_contract import DeskContract
 from ledger_samples import finding, session, unit
 from otel_drift.errors import LedgerError
 from otel_drift.ledger import Ledger
@@ -43,6 +44,12 @@ class TestPostgres(LedgerContract):
 
         with Ledger.open(place) as ledger:
             commit(ledger, unit(finding(3)))
+
+
+class TestPostgresDesk(DeskContract):
+    @pytest.fixture
+    def place(self, postgres: PostgresCluster) -> str:
+        return postgres.new_schema()
 
 
 @pytest.mark.parametrize("prefix", ["postgresql", "postgresql+psycopg"])
