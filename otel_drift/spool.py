@@ -1,8 +1,8 @@
 """Collects spans and log records in any order, however many, and gives them back trace by trace.
 
-Up to a bound they stay in memory; beyond it they go to a private temporary SQLite file, grouped by trace, so that the
-memory needed is that of the traces being loaded. The file has no name where the system allows it: nothing of it is left
-even if the process is killed.
+Up to a bound they stay in memory; beyond it they go to a private temporary file, grouped by trace, with an index in
+SQLite beside it, so that the memory needed is that of the traces being loaded. The files have no name where the system
+allows it: nothing of them is left even if the process is killed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import marshal
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from otel_drift.errors import SourceError
-from otel_drift.model import LogRecord, Record, Span, SpanEvent
+from otel_drift.model import Attributes, LogRecord, Record, Span, SpanEvent
 
 DEFAULT_MEMORY = 8 * 1024 * 1024
 
@@ -26,15 +27,17 @@ _OVERHEAD = 100
 """What keeping a record costs beside its own bytes."""
 _SHARED_RESOURCES = 256
 _SHARED_RESOURCE_BYTES = 8192
+_SHARED_KEYS = 200_000
+"""How many attribute keys the sets of keys that spans share may hold in all."""
+_SHARED_KEY = 256
 _SCHEMA = """
-PRAGMA page_size = 16384;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA cache_size = -4096;
 CREATE TABLE trace (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, has_span INTEGER NOT NULL);
-CREATE TABLE chunk (trace INTEGER NOT NULL, number INTEGER NOT NULL, records BLOB NOT NULL,
-                    PRIMARY KEY (trace, number)) WITHOUT ROWID;
+CREATE TABLE chunk (trace INTEGER NOT NULL, place INTEGER NOT NULL, size INTEGER NOT NULL,
+                    PRIMARY KEY (trace, place)) WITHOUT ROWID;
 """
 
 
@@ -57,10 +60,14 @@ class SpanSpool:
         self._pending_bytes = 0
         self._folder: Path | None = None
         self._database: sqlite3.Connection | None = None
-        self._chunks = 0
+        self._data: BinaryIO | None = None
+        self._written = 0
         self._numbers = 0
         self._resources: list[Any] = []
         self._resource_numbers: dict[bytes, int] = {}
+        self._keys: list[tuple[str, ...]] = []
+        self._key_numbers: dict[tuple[str, ...], int] = {}
+        self._key_count = 0
         self._last_resource: Any = None
         self._last_number: Any = None
 
@@ -127,6 +134,9 @@ class SpanSpool:
         if self._database is not None:
             self._database.close()
             self._database = None
+        if self._data is not None:
+            self._data.close()
+            self._data = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -147,7 +157,7 @@ class SpanSpool:
                 span.name,
                 span.start,
                 span.end,
-                span.attributes if type(span.attributes) is dict else dict(span.attributes),
+                self._pack_attributes(span.attributes),
                 self._last_number,
                 span.scope,
                 span.kind,
@@ -157,6 +167,19 @@ class SpanSpool:
                 [_log_fields(log) for log in span.logs] if span.logs else None,
             )
         )
+
+    def _pack_attributes(self, attributes: Attributes) -> Any:
+        """The number of a set of keys many spans share, before the values; rare keys go with their span instead."""
+        keys = tuple(attributes)
+        number = self._key_numbers.get(keys)
+        if number is None:
+            if self._key_count + len(keys) > _SHARED_KEYS or not all(len(key) <= _SHARED_KEY for key in keys):
+                return attributes if type(attributes) is dict else dict(attributes)
+            keys = tuple(map(sys.intern, keys))
+            self._key_count += len(keys)
+            number = self._key_numbers[keys] = len(self._keys)
+            self._keys.append(keys)
+        return (number, *attributes.values())
 
     def _resource_number(self, resource: Any) -> Any:
         """A number for a resource many spans share; a rare or large one goes with its span instead."""
@@ -198,28 +221,30 @@ class SpanSpool:
         events = tuple(SpanEvent(*event) for event in fields[11]) if fields[11] else ()
         logs = tuple(LogRecord(trace_id, *log) for log in fields[12]) if fields[12] else ()
         span_id, parent_id, name, start, end, attributes, _, scope, kind, status, message = fields[:11]
+        if type(attributes) is tuple:
+            attributes = dict(zip(self._keys[attributes[0]], attributes[1:], strict=True))
         return Span(
             trace_id, span_id, parent_id, name, start, end, attributes, resource, scope,
             kind, status, message, events, logs,
         )  # fmt: skip
 
     def _packed(self, trace_id: str) -> Iterator[bytes]:
-        if self._database is None:
+        if self._database is None or self._data is None:
             yield from self._pending.get(trace_id, ())
             return
         rows = self._database.execute(
-            "SELECT records FROM chunk WHERE trace = (SELECT number FROM trace WHERE id = ?) ORDER BY number",
+            "SELECT place, size FROM chunk WHERE trace = (SELECT number FROM trace WHERE id = ?) ORDER BY place",
             (_key(trace_id),),
-        )
-        for (records,) in rows:
-            yield from marshal.loads(records)  # noqa: S302
+        ).fetchall()
+        for place, size in rows:
+            self._data.seek(place)
+            yield from marshal.loads(self._data.read(size))  # noqa: S302
 
     # The file
 
     def _spill(self) -> None:
         try:
-            database = self._database or self._open()
-            self._chunks += 1
+            database, data = self._files()
             # Numbers say which trace was seen first; going by id visits each page of the index once.
             traces = [
                 (_key(trace_id), self._numbers + place, trace_id) for place, trace_id in enumerate(self._pending, 1)
@@ -232,9 +257,15 @@ class SpanSpool:
                 "ON CONFLICT (id) DO UPDATE SET has_span = has_span OR excluded.has_span",
                 [(key, number, trace_id in self._with_spans) for key, number, trace_id in traces],
             )
+            data.seek(self._written)
+            chunks = []
+            for key, _, trace_id in traces:
+                size = data.write(marshal.dumps(self._pending[trace_id], 2))
+                chunks.append((key, self._written, size))
+                self._written += size
+            data.flush()
             database.executemany(
-                "INSERT INTO chunk (trace, number, records) VALUES ((SELECT number FROM trace WHERE id = ?), ?, ?)",
-                ((key, self._chunks, marshal.dumps(self._pending[trace_id], 2)) for key, _, trace_id in traces),
+                "INSERT INTO chunk (trace, place, size) VALUES ((SELECT number FROM trace WHERE id = ?), ?, ?)", chunks
             )
             database.execute("COMMIT")
         except (sqlite3.Error, OSError) as problem:
@@ -246,15 +277,22 @@ class SpanSpool:
         self._with_spans = set()
         self._pending_bytes = 0
 
-    def _open(self) -> sqlite3.Connection:
+    def _files(self) -> tuple[sqlite3.Connection, BinaryIO]:
+        if self._database is not None and self._data is not None:
+            return self._database, self._data
         self._folder = Path(tempfile.mkdtemp(prefix="otel-drift-", dir=self._directory))  # mode 0700
-        path = self._folder / "spans.sqlite"
+        path = self._folder / "index.sqlite"
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self._data = open(self._folder / "spans", "x+b", 8192, opener=_private)  # noqa: SIM115
         self._database = sqlite3.connect(path, isolation_level=None, cached_statements=16, check_same_thread=False)
         self._database.executescript(_SCHEMA)
-        if os.name == "posix":  # the open file lives on without a name, and is gone whatever ends the process
+        if os.name == "posix":  # the open files live on without a name, and are gone whatever ends the process
             shutil.rmtree(self._folder, ignore_errors=True)
-        return self._database
+        return self._database, self._data
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _key(trace_id: str) -> bytes | str:
