@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,3 +194,20 @@ def _take_back_to_the_first_version(file: Path) -> None:
         connection.execute("ALTER TABLE otel_drift_attempt DROP COLUMN messages")
         connection.execute("UPDATE otel_drift_version SET version_num = '0001'")
     connection.close()
+
+
+def test_the_guide_works_from_its_first_line_to_its_last(examples: Path, tmp_path: Path) -> None:
+    """Its console blocks are one session at a terminal; what they show is what is printed."""
+    guide = (examples.parent / "guides" / "review.md").read_text(encoding="utf-8")
+    shutil.copytree(examples, tmp_path / "examples" / "traces")
+    lines = [line for block in re.findall(r"```console\n(.*?)```", guide, re.S) for line in block.splitlines()]
+    said, commands = "", 0
+    for line in lines:
+        if line.startswith("$ otel-drift "):
+            words = [sys.executable, "-m", "otel_drift", *shlex.split(line)[2:]]
+            run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+            assert run.returncode == 0, f"{line}: {run.stderr}"
+            said, commands = run.stdout, commands + 1
+        else:
+            assert line in said.splitlines()
+    assert commands >= 10
