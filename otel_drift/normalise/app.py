@@ -29,7 +29,9 @@ _SESSIONS = (
     "langsmith.trace.session_id",
 )
 _USERS = ("user.id", "enduser.id", "user_id", "userId", "enduser.pseudo.id", "app.user.id")
-_FEEDBACK = ("user.feedback", "user_feedback", "feedback", "feedback.value", "feedback.score", "feedback.comment")
+_FEEDBACK = frozenset(
+    {"user.feedback", "user_feedback", "feedback", "feedback.value", "feedback.score", "feedback.comment"}
+)
 _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
@@ -78,7 +80,10 @@ class Application(Reader):
 
     def fact(self, step: Step, name: str) -> Any:
         """Feedback that the application recorded on its span."""
-        return next((v for key in _FEEDBACK if (v := step.span.attributes.get(key)) is not None), None)
+        a = step.span.attributes
+        if _FEEDBACK.isdisjoint(a):
+            return None
+        return next((a[key] for key in sorted(_FEEDBACK) if a.get(key) is not None), None)
 
     def _hits(self, step: Step) -> str | None:
         for key in step.span.attributes:

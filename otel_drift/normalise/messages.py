@@ -144,6 +144,7 @@ def read_message(value: dict[str, Any], default_role: str = "user") -> ChatMessa
     return _build(role, value)
 
 
+_CALLS = frozenset({"tool_calls", "function_call", "toolCalls"})
 _PLAIN_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
@@ -153,13 +154,16 @@ def _plain(value: dict[str, Any]) -> ChatMessage | None:
     name = _PLAIN_ROLES.get(role) if isinstance(role, str) else None
     if name is None:
         return None
+    more = len(value) > 2 and not _CALLS.isdisjoint(value)
+    if more and (value.get("tool_calls") or value.get("function_call") or value.get("toolCalls")):
+        return None
     content = value.get("content")
+    parts = value.get("parts")
     if isinstance(content, str):
-        if value.get("tool_calls") or value.get("function_call") or value.get("toolCalls") or value.get("parts"):
-            return None
-        return ChatMessage(name, content)
-    parts = value.get("parts") if content is None else content
-    if isinstance(parts, list) and len(parts) == 1 and not value.get("tool_calls") and not value.get("function_call"):
+        return ChatMessage(name, content) if not parts else None
+    if content is not None:
+        parts = content
+    if isinstance(parts, list) and len(parts) == 1:
         part = parts[0]
         if isinstance(part, dict) and part.get("type") == "text":
             text = part.get("content", part.get("text"))

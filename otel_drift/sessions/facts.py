@@ -140,7 +140,11 @@ def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int
 
 def units_of(steps: Sequence[Step]) -> list[Unit]:
     """The units of one trace."""
-    return [Unit(group) for group in cut(plant(steps)) if relevant(group)]
+    ordered = plant(steps)
+    groups = cut(ordered)
+    for node in ordered:
+        node.children = []  # only `cut` looks downwards; without the circle a trace's memory is freed at once
+    return [Unit(group) for group in groups if relevant(group)]
 
 
 def _hash(*parts: str) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import random
 import tracemalloc
@@ -241,3 +242,12 @@ def test_texts_are_bounded() -> None:
     t = chat(0, answer="y" * 5_000)
     session = one(t, options=ReconstructOptions(max_text=1_000))
     assert len(session.turns[0].answer or "") == 1_000
+
+
+def test_the_callers_garbage_collection_comes_back() -> None:
+    before = gc.get_threshold()
+    iterator = stream(iter(chat(0, ids={"session.id": "s"}).spans), SpanSpool())
+    next(iterator)
+    iterator.close()  # type: ignore[attr-defined]
+    one(chat(0))
+    assert gc.get_threshold() == before
