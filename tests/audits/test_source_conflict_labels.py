@@ -28,7 +28,7 @@ EXPECTED = {"guideline": [(4, "MAJOR")], "hrleave": [(2, "MAJOR")], "telecom": [
 
 
 def audited(shared: Path, capture: str, judge: Judge) -> list[Unit]:
-    source = plugins.load("sources", "otlp-file")([str(path) for path in (shared / "traces").glob(f"{capture}.json*")])
+    source = plugins.load("sources", "otlp-file")([str(path) for path in (shared / "traces").glob(f"{capture}.*json*")])
     with Ledger.open(":memory:") as ledger:
         line = pipeline.Line([SourceConflict()], judge, AuditSettings(embedded_judge=judge.embedded), ledger)
         return list(pipeline.audit(source, line))
@@ -121,3 +121,19 @@ def _task(material: Session) -> JudgeTask:
 
     ref = PromptRef("source_conflict/conflicts", "v1", "0" * 64)
     return JudgeTask("source_conflict", "conflicts", ref, (Message("user", ""),), "s", {}, "f", material)
+
+
+def test_with_the_embedded_judge_every_library_ends_in_an_outcome_and_in_no_false_alarm(shared: Path) -> None:
+    """One capture of each library: what is found is the planted conflict of hrleave and nothing else."""
+    folders = sorted({file.parent for file in (shared / "traces").glob("*/*-*.json*")})
+    found = 0
+    for folder in folders:
+        names = sorted({file.name.split(".")[0] for file in folder.glob("*.json*")})
+        chosen = next((name for name in names if name.startswith("hrleave")), names[0])
+        for unit in audited(shared, f"{folder.name}/{chosen}", RulesJudge()):
+            assert unit.outcome in ("findings", "clean", "not_applicable"), (folder.name, chosen, unit.reason)
+            for finding in unit.findings:
+                found += 1
+                assert "10 unused vacation days" in finding.quotes[0] + finding.quotes[1], (folder.name, chosen)
+    assert len(folders) >= 15
+    assert found >= 10
