@@ -204,15 +204,18 @@ def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -
         node = node.children[0]
     if _turn_wrappers(node) >= 2 or (len(calls) >= 2 and _unrelated(calls, subtree)):
         return True
-    return node.step.kind == "other" and len(calls) >= 2 and _repeats(node, calls)
+    return node.step.kind in ("other", "chain") and len(calls) >= 2 and _repeats(node, calls)
 
 
 def _repeats(node: Node, calls: Sequence[Node]) -> bool:
-    """Without any content: whether an application's own span holds the same kind of work several times over."""
-    if any(call.step.input_messages or call.step.output_messages for call in calls):
+    """Without any content: whether a span holds the same kind of work several times over and nothing else.
+
+    An agent's steps are no such thing: between two of its model calls there is a tool.
+    """
+    if any(_richness(call.step) for call in calls):
         return False
-    names = [child.step.span.name for child in node.children if child.calls and not child.call]
-    return len(names) >= 2 and len(set(names)) == 1
+    names = {child.step.span.name for child in node.children}
+    return len(names) == 1 and all(child.calls and not child.call for child in node.children)
 
 
 def has_content(step: Step) -> bool:

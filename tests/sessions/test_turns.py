@@ -450,3 +450,20 @@ def test_feedback_of_people_is_kept() -> None:
         },
     )
     assert one(t).turns[0].feedback == "helpful: False (wrong date)"
+
+
+def test_turns_without_content_below_one_root_are_told_by_their_shape() -> None:
+    """Content capture is off: three times the same work is three turns, an agent's two steps are one."""
+    session = Trace()
+    root = session.add("session", {"openinference.span.kind": "CHAIN", **S}, lasts=50)
+    for _ in range(3):
+        turn = session.add("chat_turn", {"openinference.span.kind": "CHAIN"}, root, lasts=5)
+        session.add("ChatCompletion", {"openinference.span.kind": "LLM", "llm.model_name": "m"}, turn)
+    assert [(t.user, t.answer_state) for t in one(session).turns] == [(None, "not_captured")] * 3
+    agent = Trace()
+    root = agent.add("LangGraph", {"openinference.span.kind": "CHAIN", **S}, lasts=50)
+    for name in ("agent", "tools", "agent"):
+        node = agent.add(name, {"openinference.span.kind": "CHAIN"}, root, lasts=5)
+        kind = "TOOL" if name == "tools" else "LLM"
+        agent.add(name, {"openinference.span.kind": kind, "llm.model_name": "m", "tool.name": "search_kb"}, node)
+    assert len(one(agent).turns) == 1
