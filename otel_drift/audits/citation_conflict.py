@@ -2,7 +2,8 @@
 
 One ask a turn. The judge is shown the answer without its citation marks, so that it finds the sources of each claim
 for itself; code then holds the marks against them. Beside this file: the answer's form (``_answer``), the data
-(``_layout``), the checks (``_checks``), the marks (``_marks``) and the report with its findings (``_report``).
+(``_layout``), the checks (``_checks``), the marks (``_marks``), the report (``_report``) and
+its findings (``_findings``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from pydantic import BaseModel
 from otel_drift import prompting
 from otel_drift.audits.citation_conflict_answer import ConflictAnswer
 from otel_drift.audits.citation_conflict_checks import check_answer, check_coverage
+from otel_drift.audits.citation_conflict_findings import findings_of, with_event_ids
 from otel_drift.audits.citation_conflict_layout import CitedTurn, case_lines, case_of
-from otel_drift.audits.citation_conflict_report import AUDIT, build_report, findings_of
+from otel_drift.audits.citation_conflict_report import AUDIT, build_report
 from otel_drift.errors import UnitError
 from otel_drift.model import Finding, Session, Turn
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
@@ -69,7 +71,7 @@ class CitationConflict:
         inputs = {"case": "\n".join(case_lines(case))}
         step = Step("answer", PROMPT, inputs, ConflictAnswer, check, case, max_repairs=2)
         (answer,) = cast("Sequence[ConflictAnswer]", (yield [step]))
-        return build_report(case, answer, embedded=settings.embedded_judge)
+        return with_event_ids(session, case.turn, build_report(case, answer, embedded=settings.embedded_judge))
 
     def forecast(self, session: Session, settings: AuditSettings) -> Sequence[Forecast]:
         """The one ask, with estimated tokens."""
