@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from otel_drift.model import SEVERITY_SCORES, Severity, Unit
+from otel_drift.model import SEVERITY_SCORES, Finding, Severity, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +143,34 @@ def _from_finding(unit: Unit, index: int) -> Event:
         turn=finding.turn_number,
         type=finding.type,
         severity=finding.severity,
-        later=ShownClaim(turn=finding.turn_number, quote=quotes[-1], ref=finding.span_ref),
+        later=_answer_beside_its_sources(unit, finding)
+        or ShownClaim(turn=finding.turn_number, quote=quotes[-1], ref=finding.span_ref),
         earlier=earlier,
         description=finding.explanation,
         confidence=finding.confidence,
         cause=finding.likely_cause or "",
         status="muted" if finding.muted else finding.status,
     )
+
+
+def _answer_beside_its_sources(unit: Unit, finding: Finding) -> ShownClaim | None:
+    """For a conflict between passages: the turn's answer, with what each of the two passages says as its evidence."""
+    conflicts = (unit.report or {}).get("conflicts") or ()
+    conflict = next((one for one in conflicts if one.get("event_id") == finding.event_id), None)
+    if conflict is None:
+        return None
+    turn = next((one for one in unit.session.turns if one.number == finding.turn_number), None)
+    evidence = tuple(
+        Evidence(
+            passage_id=str(conflict.get(f"source_{side}") or ""),
+            quote=str(conflict.get(f"quote_{side}") or ""),
+            ref=str(conflict.get(f"ref_{side}") or ""),
+            span=_span(conflict.get(f"span_{side}")),
+        )
+        for side in ("a", "b")
+    )
+    said = (turn.answer if turn else None) or "no answer"
+    return ShownClaim(turn=finding.turn_number, quote=said, ref=finding.span_ref, evidence=evidence)
 
 
 def _severity(value: object) -> Severity:
