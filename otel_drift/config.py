@@ -104,6 +104,16 @@ class OutputSettings(_Section):
     """Where findings go."""
 
     sinks: list[str] = Field(default_factory=list, description="e.g. jsonl:findings.jsonl, otlp:http://localhost:4318")
+    trace_url: str = Field(
+        "", description="where a span is seen on your platform, e.g. https://traces.example/{trace_id}?span={span_id}"
+    )
+
+    @field_validator("trace_url")
+    @classmethod
+    def _a_web_page(cls, url: str) -> str:
+        if url and not (url.startswith(("https://", "http://")) and "{trace_id}" in url):
+            raise ValueError("write an http(s) address that holds {trace_id} and, if it can, {span_id}")
+        return url
 
 
 class Settings(BaseSettings):

@@ -83,7 +83,7 @@ def of_decision(decision: Mapping[str, Any]) -> dict[str, Any]:
     report, turns = decision["report"], decision["packet"]["turns"]
     turn = turns[-1] if turns else {}
     found = report["abstain"] is True or bool(report.get("conflict_detected"))
-    verdict = _verdict(decision["verdicts"])
+    verdict = _verdict(decision["verdicts"], report)
     conflict = found if verdict is None else found == (verdict["status"] == "confirmed")
     return {
         "id": decision["unit_id"],
@@ -119,10 +119,18 @@ def _task(audit: str, finding: Mapping[str, Any]) -> str:
     return _TASKS.get(finding["type"], "contradiction" if finding["earlier_turn"] is not None else "grounding")
 
 
-def _verdict(verdicts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The one on the whole decision, else on its findings: one confirmed conflict makes a conflict."""
-    ranked = sorted(verdicts, key=lambda one: (one["event_id"] is not None, one["status"] != "confirmed"))
-    return ranked[0] if ranked else None
+def _verdict(verdicts: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What people's verdicts say of a decision.
+
+    The one on the whole decision; else one confirmed conflict makes a conflict, and only all rejected make none.
+    """
+    whole = [one for one in verdicts if one["event_id"] is None]
+    confirmed = [one for one in verdicts if one["status"] == "confirmed"]
+    if whole or confirmed:
+        return (whole or confirmed)[0]
+    rejected = {one["event_id"] for one in verdicts}
+    found = {one.get("event_id") for one in report.get("conflicts") or ()}
+    return verdicts[0] if verdicts and found <= rejected else None
 
 
 def _turn(turns: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:

@@ -11,11 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger_desk_contract import SECRET, DeskContract, commit, drifted
 from ledger_samples import TASK, finding, unit
+from otel_drift import labels
 from otel_drift.ledger import Ledger
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -155,6 +157,38 @@ def test_mistakes_are_told(otel_drift: Run, arguments: list[str], said: str) -> 
 
     assert (run.returncode, said in run.stderr) == (2, True), run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_an_item_links_to_the_platform_where_the_settings_say_how(otel_drift: Run, tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "l.db") as ledger:
+        commit(ledger, drifted(findings=(finding(3, span_ref="ab/../c&d:e f"),)))
+    address = "https://traces.example/t/{trace_id}?span={span_id}"
+    (tmp_path / "c.toml").write_text(f'[output]\ntrace_url = "{address}"\n')
+
+    listed = otel_drift("review", "list", "--ledger", "l.db", "--format", "json", "--config", "c.toml")
+    shown = otel_drift("review", "show", "event-3", "--ledger", "l.db", "--config", "c.toml")
+    wrong = otel_drift("review", "list", env={"OTEL_DRIFT_OUTPUT__TRACE_URL": "javascript:x{trace_id}"})
+
+    expected = "https://traces.example/t/ab%2F..%2Fc%26d?span=e%20f"
+    assert json.loads(listed.stdout)["link"] == expected
+    assert expected in shown.stdout
+    assert (wrong.returncode, "http(s) address" in wrong.stderr) == (2, True)
+
+
+def test_one_rejected_conflict_of_two_leaves_a_decision_unreviewed() -> None:
+    def decision(*verdicts: tuple[str | None, str]) -> dict[str, Any]:
+        said = [{"event_id": e, "status": s, "resolved_by": "A", "why": "w", "resolved": 1} for e, s in verdicts]
+        report = {"abstain": True, "conflicts": [{"event_id": "a"}, {"event_id": "b"}]}
+        made = labels.of_decision(
+            {"unit_id": "u", "session_key": "k", "session_id": None, "audit": "source_conflict", "created": 1,
+             "judge": "j", "report": report, "packet": {"turns": []}, "verdicts": said}
+        )  # fmt: skip
+        return {"label": made["label"], "by": made["raw_label"]["labelled_by"]}
+
+    assert decision() == decision(("a", "rejected")) == {"label": "conflict", "by": "machine"}
+    assert decision(("a", "rejected"), ("b", "rejected")) == {"label": "no_conflict", "by": "person"}
+    assert decision(("a", "rejected"), ("b", "confirmed")) == {"label": "conflict", "by": "person"}
+    assert decision(("a", "confirmed"), (None, "rejected")) == {"label": "no_conflict", "by": "person"}
 
 
 def test_hostile_text_is_shown_safely(otel_drift: Run, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -87,3 +88,13 @@ def still_owed(ledger: Ledger, sinks: Sequence[str]) -> list[str]:
     """Those of `sinks` that are owed something."""
     counts = ledger.delivery_counts()
     return [name for name in sinks if counts.get(name, {}).get("owed")]
+
+
+def link(settings: Settings, span_ref: str | None) -> str | None:
+    """Where a person sees a span on the platform, if the settings say how."""
+    trace_id, _, span_id = (span_ref or "").partition(":")
+    if not settings.output.trace_url or not trace_id:
+        return None
+    # Ids of hostile traces may be any text: quoted, they stay one part of the address.
+    named = settings.output.trace_url.replace("{trace_id}", quote(trace_id, safe=""))
+    return named.replace("{span_id}", quote(span_id, safe=""))

@@ -20,7 +20,15 @@ from otel_drift.cli.common import (
     stdout_console,
     write_json_line,
 )
-from otel_drift.cli.ledgers import LedgerOption, SinkOption, deliver_now, open_ledger, settings_with, still_owed
+from otel_drift.cli.ledgers import (
+    LedgerOption,
+    SinkOption,
+    deliver_now,
+    link,
+    open_ledger,
+    settings_with,
+    still_owed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,13 +71,14 @@ def list_items(
     """List review items: those a person has to see first, then the worst."""
     from otel_drift.report import desk
 
+    settings = settings_with(config, ledger)
     with ExitStack() as stack:
-        opened = open_ledger(settings_with(config, ledger), stack)
+        opened = open_ledger(settings, stack)
         statuses = () if status is StatusChoice.all else (status.value,)
         items = opened.review_items(statuses, audit=audit, severity=severity.value.upper() if severity else None)
     if output is OutputFormat.json:
         for item in items:
-            write_json_line(item)
+            write_json_line({**item, "link": link(settings, item["span_ref"])})
     else:
         desk.print_items(stdout_console(), items)
         stderr_console().print(f"{len(items)} {'item' if len(items) == 1 else 'items'} ({status.value})")
@@ -85,8 +94,10 @@ def show(
     """Show one item with claims, quotes, passages and its history."""
     from otel_drift.report import desk
 
+    settings = settings_with(config, ledger)
     with ExitStack() as stack:
-        found = open_ledger(settings_with(config, ledger), stack).review_item(item)
+        found = open_ledger(settings, stack).review_item(item)
+    found["link"] = link(settings, found["span_ref"])
     if output is OutputFormat.json:
         write_json_line(found)
     else:

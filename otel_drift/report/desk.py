@@ -60,10 +60,16 @@ def print_item(console: Console, item: Mapping[str, Any]) -> None:
         paper.line((item["reason"], "bold"), gutter=_INDENT)
     if item["erased"]:
         paper.line(("its texts were erased; hashes are kept", "bold"), gutter=_INDENT)
+    report = item["report"] or {}
+    conflicts = [one for one in report.get("conflicts") or () if one.get("event_id") in (None, item["event_id"])]
     if finding:
-        _finding(paper, finding)
-    _sentences(paper, item["report"] or {})
-    _conflicts(paper, item["report"] or {}, finding)
+        paper.line(finding["explanation"], gutter=_INDENT)
+        if not conflicts:
+            _claims(paper, finding)
+    if item.get("link"):
+        paper.line((item["link"], "dim"), gutter=_label(paper, "link"))
+    _sentences(paper, report)
+    _conflicts(paper, conflicts)
     concerned = {finding.get("turn_number"), finding.get("earlier_turn")}
     for turn in (item["packet"] or {}).get("turns", ()):
         if turn["turn"] in concerned or (not finding and "passages" in turn):
@@ -145,8 +151,7 @@ def print_groups(console: Console, groups: Sequence[Mapping[str, Any]], by: str)
         )
 
 
-def _finding(paper: Paper, finding: Mapping[str, Any]) -> None:
-    paper.line(finding["explanation"], gutter=_INDENT)
+def _claims(paper: Paper, finding: Mapping[str, Any]) -> None:
     sides = [("later", finding["turn_number"], finding["span_ref"])]
     if finding["earlier_turn"] is not None:
         sides.insert(0, ("earlier", finding["earlier_turn"], finding["earlier_ref"]))
@@ -172,16 +177,15 @@ def _sentences(paper: Paper, report: Mapping[str, Any]) -> None:
             )
 
 
-def _conflicts(paper: Paper, report: Mapping[str, Any], finding: Mapping[str, Any]) -> None:
+def _conflicts(paper: Paper, conflicts: Sequence[Mapping[str, Any]]) -> None:
     """The pairs of sources that contradict each other."""
-    for one in report.get("conflicts") or ():
-        if not finding or one.get("event_id") in (None, finding["event_id"]):
-            for side in ("a", "b"):
-                paper.line(
-                    (f"{one.get(f'source_{side}')}  ", "cyan"),
-                    f"“{one.get(f'quote_{side}')}”",
-                    gutter=_label(paper, f"source {side}"),
-                )
+    for one in conflicts:
+        for side in ("a", "b"):
+            paper.line(
+                (f"{one.get(f'source_{side}')}  ", "cyan"),
+                f"“{one.get(f'quote_{side}')}”",
+                gutter=_label(paper, f"source {side}"),
+            )
 
 
 def _turn(paper: Paper, turn: Mapping[str, Any], behind: set[str]) -> None:
