@@ -61,7 +61,7 @@ def events_of(unit: Unit) -> tuple[Event, ...]:
 
 
 def notes_of(unit: Unit) -> tuple[tuple[int, str], ...]:
-    """What is worth a remark and is no event: qualifiers left out, open self-corrections. Turn number and text."""
+    """What is worth a remark and is no event, by turn: qualifiers left out, open corrections, conflicts disclosed."""
     report = unit.report or {}
     notes: list[tuple[int, str]] = []
     for claim in report.get("claims") or ():
@@ -69,6 +69,10 @@ def notes_of(unit: Unit) -> tuple[tuple[int, str], ...]:
             missing, quote = str(claim["missing_qualifier"]), str(claim.get("quote") or "")
             notes.append((int(claim.get("turn") or 0), f"the passage says “{missing}”, the answer does not: “{quote}”"))
     notes.extend(_correction(correction) for correction in report.get("corrections") or ())
+    for conflict in report.get("conflicts") or ():
+        if conflict.get("disclosed"):
+            why = str(conflict.get("explanation") or "")
+            notes.append((int(report.get("turn") or 0), f"its sources disagree, and the answer says so: {why}"))
     return tuple(notes)
 
 

@@ -165,16 +165,23 @@ def _quiet(paper: Paper, unit: Unit) -> None:
     if unit.reason:
         explained = reason_words(unit.reason)
         paper.line((unit.reason, "bold"), f": {explained}" if explained else "", gutter=_INDENT)
-    claims = (unit.report or {}).get("claims") or []
     if unit.outcome == "clean":
-        states: dict[str, int] = defaultdict(int)
-        for claim in claims:
-            if claim.get("grounding_status"):
-                states[str(claim["grounding_status"])] += 1
-        detail = ", ".join(f"{number} {words(status)}" for status, number in states.items())
-        paper.line(f"{count(len(claims), 'claim')} checked" + (f": {detail}" if detail else ""), gutter=_INDENT)
+        paper.line(_checked(unit.report or {}), gutter=_INDENT)
         for turn, text in notes_of(unit):
             paper.line((f"note, turn {turn}: ", "dim"), text, gutter=_INDENT)
+
+
+def _checked(report: Mapping[str, Any]) -> str:
+    """What was looked at: claims by their grounding, or the passages of a turn."""
+    if "conflicts" in report and "claims" not in report:
+        return f"turn {report.get('turn', '?')}: {count(int(report.get('passages') or 0), 'passage')} compared"
+    claims = report.get("claims") or []
+    states: dict[str, int] = defaultdict(int)
+    for claim in claims:
+        if claim.get("grounding_status"):
+            states[str(claim["grounding_status"])] += 1
+    detail = ", ".join(f"{number} {words(status)}" for status, number in states.items())
+    return f"{count(len(claims), 'claim')} checked" + (f": {detail}" if detail else "")
 
 
 def _judge_line(paper: Paper, unit: Unit) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
+
+from rich.console import Console
 
 from drift_cases import ScriptedJudge, session, turn
 from otel_drift.audits.source_conflict import SourceConflict
-from otel_drift.report.events import events_of
+from otel_drift.report.events import events_of, notes_of
 from otel_drift.report.html import HtmlReport
+from otel_drift.report.timeline import print_unit
 from otel_drift.validation import audit_session
 
 DESK = "Cameras are lent for seven days at a time. Lenses go back after three days."
@@ -46,3 +50,15 @@ def test_the_answer_stands_beside_both_passages(tmp_path: Path) -> None:
         json.dumps("A borrowed camera has to be returned within 48 hours.")[1:-1]
         in (tmp_path / "page.html").read_text()
     )
+
+
+def test_a_disclosed_conflict_is_a_note_and_a_clean_turn_says_what_was_compared() -> None:
+    said = "The sources disagree: a week at the desk, 48 hours in the lab."
+    disclosed = {**FOUND["conflicts"][0], "disclosed": True, "disclosure_quote": said}  # type: ignore[dict-item]
+    judge = ScriptedJudge([{**FOUND, "conflicts": [disclosed]}])
+    unit = audit_session(SourceConflict(), session(turn(1, "How long?", said, DESK, LAB)), judge)
+    console = Console(file=StringIO(), width=120)
+    print_unit(console, unit)
+
+    assert notes_of(unit) == ((1, "its sources disagree, and the answer says so: Both cannot hold."),)
+    assert "turn 1: 2 passages compared" in console.file.getvalue()  # type: ignore[attr-defined]
