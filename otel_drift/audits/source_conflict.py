@@ -212,10 +212,7 @@ def _with_ids(answer: str, turn: Turn) -> str:
 
 
 def _finding(kind: str, conflict: Mapping[str, Any], report: Mapping[str, Any]) -> Finding:
-    sides = " ".join(
-        f"{conflict[f'title_{side}'] or conflict[f'source_{side}']} says: {_closed(conflict[f'claim_{side}'])}"
-        for side in ("a", "b")
-    )
+    sides = " against ".join(conflict[f"title_{side}"] or conflict[f"source_{side}"] for side in ("a", "b"))
     said = " The answer does not say so." if kind == UNDISCLOSED_CONFLICT else ""
     return Finding(
         event_id=conflict["event_id"],
@@ -225,7 +222,7 @@ def _finding(kind: str, conflict: Mapping[str, Any], report: Mapping[str, Any]) 
         confidence=conflict["confidence"],
         turn_number=report["turn"],
         span_ref=report["trace_event_ref"] or "",
-        explanation=f"{_closed(conflict['explanation'])} {sides}{said}",
+        explanation=f"{_closed(conflict['explanation'])} Sources: {sides}.{said}",
         quotes=(conflict["quote_a"], conflict["quote_b"]),
         likely_cause="source_conflict",
     )
