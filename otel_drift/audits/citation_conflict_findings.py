@@ -86,7 +86,8 @@ def _found(session: Session, turn: Turn, report: Mapping[str, Any]) -> Iterator[
 
 def _about_mark(mark: Mapping[str, Any], claims: Sequence[Mapping[str, Any]]) -> str:
     if mark["verdict"] == "dangling":
-        return f"dangling citation: {mark['marker']} points at none of the passages the answer was given."
+        doubt = "" if mark["confidence"] == 1 else " No mark of the answer does, so it may count something else."
+        return f"dangling citation: {mark['marker']} points at none of the passages the answer was given.{doubt}"
     cited = ", ".join(mark["source_ids"])
     if mark["verdict"] == "contradicted":
         return f"wrong citation: {mark['marker']} points at {cited}, which says otherwise."

@@ -8,7 +8,7 @@ plainly bear the sentence out, nothing is reported, whatever a judge left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from otel_drift.audits.citation_conflict_answer import ClaimAnswer
@@ -21,6 +21,8 @@ Verdict = Literal["supported", "contrast", "unsupported", "contradicted", "dangl
 
 _GUARDED = 0.9
 _UNGUARDED = 0.75
+_OTHER_COUNT = 0.5
+"""Where no mark of an answer points anywhere, it may count something else than the passages of its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ def judge_marks(
         judged += [
             _judge(case, scope, target, group, claims, places, voiced, embedded) for target in scope.mark.targets
         ]
+    if all(one.verdict == "dangling" for one in judged):
+        judged = [replace(one, confidence=_OTHER_COUNT) for one in judged]
     placed = {scope.mark.start for scope in in_text}
     for mark in case.marks.marks:
         if mark.start not in placed:

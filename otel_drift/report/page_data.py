@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otel_drift.model import SEVERITY_SCORES, Passage, Session, Turn, Unit
+from otel_drift.report.citation_data import cited_claims
 from otel_drift.report.escape import terminal_safe
 from otel_drift.report.events import Event, Evidence, ShownClaim, claim_of, events_of, notes_of
 from otel_drift.report.longform_data import curve_of, sentence_claims
@@ -137,7 +138,7 @@ class _Claims:
         self._numbers: dict[str, int] = {}
         self._by_words: dict[tuple[int, str], int] = {}
         self._turns = {turn.number: turn for turn in unit.session.turns}
-        for claim in sentence_claims(unit) or (unit.report or {}).get("claims") or ():
+        for claim in sentence_claims(unit) or cited_claims(unit) or (unit.report or {}).get("claims") or ():
             self._add(
                 claim_of(claim),
                 qualifiers=[_shown(str(word)) for word in claim.get("qualifiers") or ()],

@@ -45,6 +45,15 @@ def test_marks_are_held_against_the_claims(said: str, expected: list[str]) -> No
     assert all(severity == "MAJOR" for _, severity in kinds(unit))
 
 
+def test_an_answer_none_of_whose_marks_points_anywhere_may_count_otherwise() -> None:
+    """Below the confidence that alerts need: numbers may run over the whole conversation."""
+    (alone,) = run(loans("You may keep tools for ten days [7]."), plain(TEN)).findings
+    (beside,) = run(loans("You may keep tools for ten days [1][7]."), plain(TEN)).findings
+    assert (alone.type, alone.confidence) == ("DANGLING_CITATION", 0.5)
+    assert "may count something else" in alone.explanation
+    assert (beside.type, beside.confidence) == ("DANGLING_CITATION", 1.0)
+
+
 def test_the_judge_does_not_see_what_the_answer_cites() -> None:
     judge = ScriptedJudge([right()])
     audit_session(AUDIT, loans(f"{ANSWER}\n\nSources:\n[1] The rules"), judge)
