@@ -323,7 +323,7 @@ def _weakest(analysis: Sequence[Mapping[str, Any]]) -> str:
 
 def _explanation(report: Mapping[str, Any], start: Mapping[str, Any]) -> str:
     statuses = [one["grounding_status"] for one in report["sentence_by_sentence_analysis"]]
-    said = " ".join((start["drift_explanation"] or "").split())
+    said = " ".join((start["drift_explanation"] or "").split()).removeprefix("Possible drift: ")
     parts = [
         f"Possible drift: grounding first weakens at sentence {start['sentence_index'] + 1} of {len(statuses)} "
         f"({start['grounding_status'].replace('_', ' ')}): {said}",

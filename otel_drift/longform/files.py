@@ -12,7 +12,7 @@ from otel_drift.errors import ConfigError
 from otel_drift.model import Passage, Session, Turn
 
 STDIN = "-"
-MOST_BYTES = 10_000_000
+MOST_BYTES = 2_000_000
 """A text file larger than this is refused: no judge reads it, and it was hardly meant."""
 
 

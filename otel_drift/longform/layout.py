@@ -64,7 +64,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _BOLD_LINE = re.compile(r"(\*\*|__)(?P<title>[^*_\n]{1,120})\1\s*:?\s*")
 _SENTENCE_MARK = re.compile(r"[.!?。！？।۔]$")
 _NUMBERED_TITLE = re.compile(r"\s*\d{1,2}(?:\.\d{1,2})*[.)]?\s+(?P<title>\S.{0,80})")
-_HARD_BREAK = re.compile(r"(?: {2,}|\\)(?:\r\n|\r|\n)")
+_HARD_BREAK = re.compile(r"(?:(?<! ) {2,}|\\)(?:\r\n|\r|\n)")
 _CLOSERS = re.compile(r"[*_`~)\]\"'”’»]+|\s?\[\^?\d[\d,\s–-]*\]")
 _QUOTE_MARKS = '"“”„«»‹›'
 _UNQUOTED = str.maketrans(dict.fromkeys(_QUOTE_MARKS + "()", "*"))
@@ -75,6 +75,8 @@ _MEASURE_STOP = re.compile(
 """The library takes ``mm.`` for an abbreviation; after a figure and before a capital it ends a sentence."""
 _LAST_WORD = re.compile(r"([^\W\d_](?:[^\W_]|\.(?=\w))*)\.$")
 _DAY_BEFORE_MONTH = re.compile(r"(?:\bam|\bvom|\bzum|\bbis|\bab|\bden|\bder|\bdem|\bdes)\s\d{1,2}\.$", re.IGNORECASE)
+_TAIL = 80
+"""So many characters before a full stop decide whether it ends a sentence."""
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LATIN_WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
 
@@ -157,7 +159,7 @@ def _joined(answer: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, in
     at = 0
     while at < len(spans):
         start, end = spans[at]
-        while at + 1 < len(spans) and _goes_on(answer[start:end], answer[spans[at + 1][0] : spans[at + 1][1]]):
+        while at + 1 < len(spans) and _goes_on(answer[max(start, end - _TAIL) : end], answer[spans[at + 1][0]]):
             at += 1
             end = spans[at][1]
         yield start, end
@@ -165,17 +167,18 @@ def _joined(answer: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, in
 
 
 def _goes_on(before: str, after: str) -> bool:
-    if before[-1] in _QUOTE_MARKS and after[0].islower():  # “Really?” he asked.
+    """Whether a sentence that seems to end as `before` goes on with the character `after`."""
+    if before[-1] in _QUOTE_MARKS and after.islower():  # “Really?” he asked.
         return True
     if not before.endswith("."):
         return False
-    if after[0].islower() or _DAY_BEFORE_MONTH.search(before):
+    if after.islower() or _DAY_BEFORE_MONTH.search(before):
         return True
     word = _LAST_WORD.search(before)
     if word is None:
         return False
     folded = word[1].casefold()
-    return folded in NEVER_FINAL or (after[0].isdigit() and folded in ABBREVIATIONS)
+    return folded in NEVER_FINAL or (after.isdigit() and folded in ABBREVIATIONS)
 
 
 def _blocks(answer: str) -> list[_Block]:

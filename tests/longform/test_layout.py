@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,23 @@ def test_places_are_exact_in_order_and_sections_cover_every_sentence(lines: list
 def test_words_are_counted_without_blanks_too() -> None:
     assert count_words("One two, three-four 1,920 it's.") == 5
     assert count_words("这是第一句话") == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "a" + " " * 100_000 + "b.",
+        "Abc. " + "x. " * 50_000,
+        "> " * 10_000 + "a.",
+        "[" * 100_000 + "a.",
+        "a [1][2]. " * 10_000,
+        "*" * 100_000 + " a.",
+        "1." * 100_000,
+    ],
+    ids=["blanks", "joins", "quotes", "brackets", "cites", "stars", "digits"],
+)
+def test_hostile_layouts_take_no_quadratic_time(answer: str) -> None:
+    """A second or two on a busy machine; minutes where something is quadratic."""
+    started = time.process_time()
+    read_layout(answer)
+    assert time.process_time() - started < 10
