@@ -12,6 +12,7 @@ from rich.text import Text
 from otel_drift.model import SEVERITY_SCORES, Session, Turn, Unit
 from otel_drift.protocols import Judge
 from otel_drift.report.events import Event, ShownClaim, events_of, notes_of
+from otel_drift.report.longform import verdict_lines
 from otel_drift.report.paper import Paper, Part, shorten
 from otel_drift.report.strip import Arc, draw_strip, marker
 from otel_drift.report.wording import (
@@ -154,6 +155,11 @@ def _strip(paper: Paper, session: Session, events: Sequence[Event]) -> None:
 
 
 def _assessment(paper: Paper, unit: Unit) -> None:
+    if unit.report and "drift_severity_score" in unit.report:
+        paper.blank()
+        for line in verdict_lines(unit.report):
+            paper.line(shorten(line, 600), gutter=_INDENT)
+        return
     summary = (unit.report or {}).get("summary")
     text = str(summary.get("overall_assessment") or "") if isinstance(summary, Mapping) else ""
     if text:
@@ -175,13 +181,15 @@ def _checked(report: Mapping[str, Any]) -> str:
     """What was looked at: claims by their grounding, or the passages of a turn."""
     if "conflicts" in report and "claims" not in report:
         return f"turn {report.get('turn', '?')}: {count(int(report.get('passages') or 0), 'passage')} compared"
-    claims = report.get("claims") or []
+    noun, claims = "claim", report.get("claims") or []
+    if "sentence_by_sentence_analysis" in report:
+        noun, claims = "sentence", report["sentence_by_sentence_analysis"]
     states: dict[str, int] = defaultdict(int)
     for claim in claims:
         if claim.get("grounding_status"):
             states[str(claim["grounding_status"])] += 1
     detail = ", ".join(f"{number} {words(status)}" for status, number in states.items())
-    return f"{count(len(claims), 'claim')} checked" + (f": {detail}" if detail else "")
+    return f"{count(len(claims), noun)} checked" + (f": {detail}" if detail else "")
 
 
 def _judge_line(paper: Paper, unit: Unit) -> None:

@@ -17,10 +17,12 @@ from otel_drift.model import Unit
 from otel_drift.report.html import HtmlReport
 from otel_drift.report.longform import print_longform
 from otel_drift.report.page_data import detail
+from otel_drift.report.timeline import print_unit
 from otel_drift.validation import audit_session
 from report import samples
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "longform"
+SOURCE_TEXT = (EXAMPLES / "inspection.md").read_text(encoding="utf-8")
 
 
 def example(change: str = "") -> Unit:
@@ -77,6 +79,18 @@ def test_the_list_says_where_the_drift_starts(terminal: bool) -> None:
     assert after.lstrip("─ \n").startswith("16 ◆ Surface rust was found")
     assert "partially grounded: Possible drift" in " ".join(after.split())
     assert "recommended: regenerate from drift point (risk medium)" in before
+
+
+def test_the_timeline_of_an_audit_says_so_too() -> None:
+    out = io.StringIO()
+    print_unit(Console(file=out, width=300, force_terminal=False), example())
+    assert "5 of 20 sentences weaker than fully grounded; drift starts at sentence 10" in out.getvalue()
+    clean = audit_session(
+        LongformDrift(), session_of(Document("b.md", SOURCE_TEXT), [Document("b.md", SOURCE_TEXT)]), RulesJudge()
+    )
+    out = io.StringIO()
+    print_unit(Console(file=out, width=300, force_terminal=False), clean)
+    assert re.search(r"\d+ sentences checked: \d+ fully grounded", out.getvalue())
 
 
 def test_what_was_not_audited_says_why() -> None:
