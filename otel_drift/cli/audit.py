@@ -48,6 +48,8 @@ class Totals:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
+    sign_offs: int = 0
+    """Units whose text may not go out before a person has signed it off."""
 
     def add(self, unit: Unit) -> None:
         """Count one unit; findings a person rejected or muted don't count."""
@@ -58,6 +60,8 @@ class Totals:
         counted = standing(unit)
         self.severities.update(finding.severity for finding in counted)
         self.types.update(finding.type for finding in counted)
+        review = (unit.report or {}).get("review")
+        self.sign_offs += isinstance(review, dict) and review.get("awaiting_sign_off") is True
         self.calls += unit.calls
         if unit.calls:
             self.input_tokens += unit.input_tokens
@@ -85,6 +89,8 @@ class Totals:
             SEVERITY_SCORES[severity] >= SEVERITY_SCORES[fail_on.upper()] for severity in self.severities
         ):
             return 1
+        if self.sign_offs:
+            return 4
         return 5 if self.outcomes["inconclusive"] else 0
 
 

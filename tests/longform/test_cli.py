@@ -189,3 +189,23 @@ def test_sources_that_contradict_each_other_are_status_five(gate: Callable[..., 
         run = gate(OUTPUT, "--source", SOURCE, "--source", "other.md", *told)
     assert json.loads(run.stdout)["reason"] == "conflicting_sources"
     assert run.exit_code == 5
+
+
+# --- on traces ----------------------------------------------------------------------------------------------------
+
+
+def test_regulated_answers_on_traces_await_a_sign_off(
+    otel_drift: Callable[..., subprocess.CompletedProcess[str]], shared: Path
+) -> None:
+    capture = shared / "traces" / "openinference-openai" / "labreport-turns.json"
+    told = {"OTEL_DRIFT_AUDIT__OPTIONS": '{"longform_drift": {"regulated": true}}', "OTEL_DRIFT_LEDGER__URL": "l.db"}
+    command = ("audit", capture, "--audits", "longform_drift", "--format", "json")
+    run = otel_drift(*command, env=told)
+    assert run.returncode == 4, run.stderr
+    assert [json.loads(line)["outcome"] for line in run.stdout.splitlines()] == ["findings", "clean"]
+    assert otel_drift(*command, "--fail-on", "major", env=told).returncode == 1
+
+    wrong = {**told, "OTEL_DRIFT_AUDIT__OPTIONS": '{"longform_drift": {"risk_level": "huge"}}'}
+    refused = otel_drift(*command, env=wrong)
+    assert refused.returncode == 2
+    assert "options of longform_drift: risk_level" in refused.stderr
