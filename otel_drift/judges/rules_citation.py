@@ -7,7 +7,7 @@ a number of the same unit or a date in an otherwise equal statement. What cannot
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from otel_drift.judges.rules_contradiction import Contradiction, Said, figure_co
 from otel_drift.judges.rules_drift import UnreadableError
 from otel_drift.judges.rules_gate import is_claim, is_refusal
 from otel_drift.judges.rules_grounding import Evidence, ground, read_evidence
+from otel_drift.judges.rules_source_conflict import sentence_conflict
 from otel_drift.judges.rules_statements import read
 from otel_drift.model import JudgeTask, Passage
 from otel_drift.text import content_stems, is_english, statements
@@ -128,7 +129,7 @@ def claim_by_words(
         if source.ref not in supported and (differing := _difference(sentence, answer, shown, source, sources)):
             quote, difference = differing
             kind, note = _kind(source, [one for one, _ in shown])
-            rationale = f"{difference.reason.replace(' became ', ' against ')}{note}"
+            rationale = f"{difference.reason.partition(', each')[0].replace(' became ', ' against ')}{note}"
             against.append(
                 {"source_id": source.ref, "quote": quote, "rationale": rationale, "conflict_type": kind}
             )  # fmt: skip
@@ -150,23 +151,35 @@ def _difference(
     sentence: str, answer: str, shown: Sequence[tuple[Source, str]], against: Source, sources: Sequence[Source]
 ) -> tuple[str, Contradiction] | None:
     """A sentence of `against` that has another figure for what the claim, or what supports it, says."""
-    if shown:
-        mine = [Said(read(quote), answer, (source.text,), (quote,)) for source, quote in shown]
-    else:
-        mine = [Said(read(sentence), answer, tuple(one.text for one in sources), ())]
     wanted = set(content_stems(sentence))
-    best: tuple[str, Contradiction] | None = None
-    for rival in against.evidence.passages[0].sentences:
-        if len(wanted & rival.content) < LEAST_SHARED:
-            continue
-        theirs = Said(read(rival.text), against.text, (against.text,), (rival.text,))
-        for own in mine:
-            if bool(own.reading.years) != bool(theirs.reading.years):
-                continue  # only one of them says of which year it speaks
+    rivals = [one.text for one in against.evidence.passages[0].sentences if len(wanted & one.content) >= LEAST_SHARED]
+    found = [
+        (rival, difference)
+        for rival in rivals
+        for difference in _figures_differ(sentence, answer, shown, rival, against, sources)
+    ]
+    return max(found, key=lambda one: one[1].probability, default=None)
+
+
+def _figures_differ(
+    sentence: str,
+    answer: str,
+    shown: Sequence[tuple[Source, str]],
+    rival: str,
+    against: Source,
+    sources: Sequence[Source],
+) -> Iterator[Contradiction]:
+    theirs = Said(read(rival), against.text, (against.text,), (rival,))
+    mine = [Said(read(quote), answer, (source.text,), (quote,)) for source, quote in shown]
+    for own in mine or [Said(read(sentence), answer, tuple(one.text for one in sources), ())]:
+        if bool(own.reading.years) == bool(theirs.reading.years):  # else only one says of which year it speaks
             found = figure_contradiction(theirs, own)
-            if found and (best is None or found.probability > best[1].probability):
-                best = (rival.text, found)
-    return best
+            if found:
+                yield found
+    for source, quote in shown:
+        differing = sentence_conflict(rival, against.passage, quote, source.passage)
+        if differing and read(quote).figures:
+            yield differing
 
 
 def _kind(source: Source, supporting: Sequence[Source]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from otel_drift.judges.rules_drift import UnreadableError
 from otel_drift.judges.rules_gate import is_claim
 from otel_drift.judges.rules_lexicon import rarity
 from otel_drift.model import JudgeTask
-from otel_drift.text import content_stems, content_words, is_english, statements
+from otel_drift.text import clauses, content_stems, content_words, is_english, number_values, sentences, statements
 
 if TYPE_CHECKING:
     from otel_drift.citation.written_checks import WritingCase
@@ -25,6 +25,8 @@ LEAST_COVER = 0.45
 """Share of the question's content (rarer words weigh more) that a sentence, with its title, must hold."""
 NEAR_BEST = 0.75
 """Share of the best sentence's score that a further sentence must reach."""
+LEAST_PART = 3
+"""Content stems of a clause of the question from which it is looked for by itself."""
 SAME_SENTENCE = 0.7
 """Share of content stems from which two sentences are one statement, which is written once."""
 
@@ -88,10 +90,9 @@ def _holds(case: WritingCase, written: dict[str, Any]) -> bool:
 
 def _picks(case: WritingCase, sources: Sequence[Source]) -> list[_Pick]:
     """The sentences that match the question best, in the order of the passages."""
-    asked = frozenset(content_stems(case.question))
-    weight = sum(map(rarity, asked))
+    parts = _parts(case.question)
     known = frozenset(stem for source in sources for stem in source.evidence.stems)
-    if not asked or weight <= 0:
+    if not parts:
         return []
     found: list[_Pick] = []
     for source in sources:
@@ -102,10 +103,8 @@ def _picks(case: WritingCase, sources: Sequence[Source]) -> list[_Pick]:
             if not _is_quotable(sentence.text, known):
                 continue
             own = frozenset(content_stems(sentence.text))
-            direct = sum(map(rarity, asked & own))
-            by_title = sum(map(rarity, (asked & title) - own))
-            score = (direct + 0.5 * by_title) / weight
-            if score >= LEAST_COVER and (len(asked & own) >= 2 or asked <= own):
+            score = max(_match(part, own, title) for part in parts)
+            if score >= LEAST_COVER:
                 found.append(_Pick(source, sentence.text, own, score))
     best = max((pick.score for pick in found), default=0.0)
     ranked = sorted((pick for pick in found if pick.score >= NEAR_BEST * best), key=lambda pick: -pick.score)
@@ -115,6 +114,21 @@ def _picks(case: WritingCase, sources: Sequence[Source]) -> list[_Pick]:
             kept.append(pick)
     places = {source.ref: place for place, source in enumerate(sources)}
     return sorted(kept, key=lambda pick: (places[pick.source.ref], pick.source.text.find(pick.text)))
+
+
+def _parts(question: str) -> list[frozenset[str]]:
+    """The content of the question, and of each clause of it that says enough to be answered alone."""
+    whole = frozenset(content_stems(question))
+    pieces = [frozenset(content_stems(piece)) for one in sentences(question) for piece in clauses(one.text)]
+    return [part for part in (whole, *pieces) if part and (part == whole or len(part) >= LEAST_PART)]
+
+
+def _match(asked: frozenset[str], own: frozenset[str], title: frozenset[str]) -> float:
+    """Share of what is asked that a sentence holds; a word that only its title has counts half."""
+    if len(asked & own) < 2 and not asked <= own:
+        return 0.0
+    by_title = sum(map(rarity, (asked & title) - own))
+    return (sum(map(rarity, asked & own)) + 0.5 * by_title) / sum(map(rarity, asked))
 
 
 def _is_quotable(sentence: str, known: frozenset[str]) -> bool:
@@ -143,12 +157,23 @@ def _fitting(picks: Sequence[_Pick], max_words: int | None) -> list[_Pick]:
 
 
 def _with_own(claim: dict[str, Any], pick: _Pick) -> dict[str, Any]:
-    """A sentence of a passage is supported by that passage, whatever the model says."""
-    own = pick.source.ref
-    if any(piece["source_id"] == own for piece in claim["supporting_sources"]):
-        return claim
-    piece = {"source_id": own, "quote": pick.text, "rationale": "taken from it word for word"}
-    return {**claim, "supporting_sources": [piece, *claim["supporting_sources"]]}
+    """A sentence of a passage is supported by its passage, and by others only nearly word for word."""
+    own = {"source_id": pick.source.ref, "quote": pick.text, "rationale": "taken from it word for word"}
+    others = [
+        piece
+        for piece in claim["supporting_sources"]
+        if piece["source_id"] != pick.source.ref and _says_the_same(pick, piece["quote"])
+    ]
+    pieces = {piece["source_id"]: piece for piece in [own, *others]}
+    ordered = [piece["source_id"] for piece in claim["supporting_sources"] if piece["source_id"] in pieces]
+    refs = ordered if own["source_id"] in ordered else [own["source_id"], *ordered]
+    return {**claim, "supporting_sources": [pieces[ref] for ref in refs]}
+
+
+def _says_the_same(pick: _Pick, quote: str) -> bool:
+    """Whether another passage's sentence has the same figures and nearly all the words: a mark vouches for it."""
+    theirs = frozenset(content_stems(quote))
+    return number_values(pick.text) == number_values(quote) and len(pick.stems & theirs) >= 0.8 * len(pick.stems)
 
 
 def _disclosure(conflicts: Sequence[Mapping[str, Any]]) -> str | None:
@@ -156,7 +181,8 @@ def _disclosure(conflicts: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     told: dict[str, list[str]] = {}
     for piece in (piece for claim in conflicts for piece in claim["contradicting_sources"]):
-        refs = told.setdefault(piece["rationale"].split(";")[0], [])
+        figures = sorted(piece["rationale"].split(";")[0].split(" against "))
+        refs = told.setdefault(" against ".join(figures), [])
         refs += [piece["source_id"]] * (piece["source_id"] not in refs)
     differences = "; ".join(f"{what} {''.join(f'[{ref}]' for ref in refs)}" for what, refs in told.items())
     return f"Possible disagreement between the passages: {differences}."

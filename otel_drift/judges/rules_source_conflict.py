@@ -87,6 +87,14 @@ def answer(task: JudgeTask) -> dict[str, Any]:
     return {"conflicts": conflicts, "conflict_notes": notes}
 
 
+def sentence_conflict(a: str, in_a: Passage, b: str, in_b: Passage) -> Contradiction | None:
+    """Whether two sentences of two passages contradict each other as the passages of a turn are held to."""
+    if _editions_differ(in_a, in_b):
+        return None
+    found = _contradiction(Statement("", in_a, read(a)), Statement("", in_b, read(b)))
+    return found if found and found.probability >= LEAST_SCORE else None
+
+
 def disclosure(answer: str) -> str | None:
     """The sentence of an answer that says that its sources disagree, None where no plain word says so."""
     return next((sentence.text for sentence in statements(answer) if _DISAGREE.search(sentence.text)), None)

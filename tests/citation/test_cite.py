@@ -370,6 +370,33 @@ def test_the_embedded_judge_tells_of_figures_that_differ(library: Any) -> None:
     assert one["resolved_by"] == "recency"
 
 
+def test_the_embedded_judge_says_both_sides_and_that_they_differ() -> None:
+    """Limits that differ in passages which both match the question; copies of one sentence are one statement."""
+    leave = [
+        {"id": "a", "text": "Up to 10 unused vacation days may be carried over and must be taken by 30 June."},
+        {"id": "b", "text": "Unused vacation days can be carried over up to a maximum of 5 days until 31 March."},
+    ]
+    answer = otel_drift.cite("Can I carry over unused vacation days?", leave, judge=RulesJudge(), human_review=True)
+    assert answer.answer is not None
+    assert "days may be carried over and must be taken by 30 June. [1]" in answer.answer
+    assert "Possible disagreement between the passages" in answer.answer
+    assert [claim["unresolved"] for claim in answer.claims] == [True, True]
+    assert all("unresolved_conflict" in claim["human_review"]["reasons"] for claim in answer.claims)
+
+
+def test_the_embedded_judge_cites_no_passage_with_other_figures() -> None:
+    editions = [
+        {"id": "old", "text": "Before treatment the pressure is lowered to below 185/110 mmHg and kept below 180/105."},
+        {"id": "new", "text": "Before treatment the pressure is lowered to below 180/105 mmHg in all adults."},
+    ]
+    answer = otel_drift.cite(
+        "To what is the pressure lowered in adults before treatment?", editions, judge=RulesJudge()
+    )
+    assert answer.answer is not None
+    for line in answer.answer.split("\n"):
+        assert not ("all adults" in line and "[1]" in line)
+
+
 @pytest.mark.parametrize("question", ["Who built the library?", "What is the weather in Rome?", "Is there a drill?"])
 def test_the_embedded_judge_abstains_where_nothing_matches(question: str, library: Any) -> None:
     assert otel_drift.cite(question, library, judge=RulesJudge()).status == "abstained"
