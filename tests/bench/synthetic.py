@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -125,11 +126,10 @@ def write_synthetic(
 
 
 def _replicas(sessions: list[Template]) -> Iterator[tuple[Template, str]]:
-    number = 0
-    while True:
-        for session in sessions:
-            yield session, session.entries(number)
-        number += 1
+    """Each with a number of its own: captures of one conversation share their session's name."""
+    for number in itertools.count():
+        session = sessions[number % len(sessions)]
+        yield session, session.entries(number)
 
 
 def _session_names(value: Any) -> Iterator[str]:
