@@ -47,7 +47,7 @@ def unit_fingerprint(audit: Audit, session: Session, judge: Judge, settings: Aud
             told.taxonomy,
             dict(told.severity_rules),
             told.retrieval_tools,
-            told.options.get(audit.name, {}),
+            [told.options.get(name, {}) for name in (audit.name, *getattr(audit, "reads_options_of", ()))],
             *([told.constraints, dict(told.examples)] if told.constraints or told.examples else []),
         ],
     }

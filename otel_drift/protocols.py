@@ -149,7 +149,7 @@ class Audit(Protocol):
     Mapping[str, type[BaseModel]]`` (the form of the answer to each prompt, so that worked examples can be checked);
     ``forecast(session, settings) -> Sequence[Forecast]`` for dry runs (else the first batch of steps is counted); and
     ``per_turn = True`` where the unit is one turn: the audit is then given sessions that hold just that turn, one after
-    another.
+    another; ``reads_options_of`` with the names of other audits whose options it heeds, for the fingerprint.
     """
 
     name: str

@@ -59,6 +59,7 @@ class LongformDrift:
     name = "longform_drift"
     version = "1"
     per_turn = True
+    reads_options_of = (SourceConflict.name,)
 
     def eligibility(self, session: Session, settings: AuditSettings) -> Eligibility:
         """One answer of 200 words or more whose passages were captured; see DESIGN for the reasons."""
@@ -113,7 +114,7 @@ class LongformDrift:
         if read_options(settings).asks_twice and not settings.embedded_judge:
             prompts.append(SECOND_PROMPT)
         parts = _parts(layout, turn, settings)
-        conflict = _source_conflict(settings)
+        conflict = SourceConflict()
         unit = _conflict_unit(conflict, session, settings)
         before = conflict.forecast(unit, settings) if unit is not None else ()
         return [*before, *(_estimate(one, part, layout, turn, settings) for one in prompts for part in parts)]
@@ -125,8 +126,12 @@ class LongformDrift:
             ConfigError: an option of the audit is wrong.
         """
         read_options(settings)
-        conflict = _source_conflict(settings).prompt_inputs(settings)
+        conflict = SourceConflict().prompt_inputs(settings)
         return {**conflict, SENTENCES_PROMPT: INPUTS, SECOND_PROMPT: INPUTS}
+
+    def answer_models(self, settings: AuditSettings) -> Mapping[str, type[BaseModel]]:
+        """The form of the answer to each prompt."""
+        return dict.fromkeys((SENTENCES_PROMPT, SECOND_PROMPT), SentencesAnswer)
 
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding an answer that drifts; its type is the weakest status in it."""
@@ -159,7 +164,7 @@ def _agreeing_sources(
     Raises:
         NotApplicableError: they contradict each other at that audit's thresholds, so none of them is authoritative.
     """
-    conflict = _source_conflict(settings)
+    conflict = SourceConflict()
     unit = _conflict_unit(conflict, session, settings)
     if unit is None:
         return
@@ -169,11 +174,6 @@ def _agreeing_sources(
             f"longform_drift: {report['conflict_pairs_found']} pairs of passages contradict each other",
             reason="conflicting_sources",
         )
-
-
-def _source_conflict(settings: AuditSettings) -> SourceConflict:
-    told = settings.options.get(SourceConflict.name, {})
-    return SourceConflict(**{key: told[key] for key in ("severity_threshold", "pair_threshold") if key in told})
 
 
 def _conflict_unit(conflict: SourceConflict, session: Session, settings: AuditSettings) -> Session | None:
@@ -285,7 +285,7 @@ def _fits(part: range, layout: Layout, turn: Turn, settings: AuditSettings) -> b
 def _estimate(prompt_id: str, part: range, layout: Layout, turn: Turn, settings: AuditSettings) -> Forecast:
     """Tokens of an ask: in the answer each sentence takes an excerpt of about its own length, and the frame of JSON."""
     count = _counter(settings)
-    prompt = prompting.load(prompt_id, folder=settings.prompts_dir)
+    prompt = prompting.chosen(prompt_id, settings)
     data = sum(count(value) for value in _inputs(part, layout, turn).values())
     said = sum(count(layout.sentences[index].text) for index in part)
     return Forecast(count(prompt.text) + _FRAME_TOKENS + data, _output(said, len(part)))

@@ -26,7 +26,7 @@ from otel_drift.longform.chunking import chunks
 from otel_drift.longform.layout import read_layout
 from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Session, Unit
 from otel_drift.protocols import AuditSettings
-from otel_drift.validation import audit_session, plan
+from otel_drift.validation import audit_session, plan, unit_fingerprint
 
 FACTS = [f"Pump number {n} was checked on day {n} and found to be in good working order." for n in range(1, 31)]
 SOURCE = "\n".join(FACTS)
@@ -573,6 +573,15 @@ def test_sources_that_agree_are_read_together(conflicts: list[dict[str, Any]]) -
     assert unit.outcome == "clean", unit.attempts
     assert [task.step for task in judge.tasks] == ["conflicts", "sentences"]
     assert [json.loads(line)["passage"] for line in block(judge.tasks[1], "source").splitlines()] == ["p1", "p2"]
+
+
+def test_the_thresholds_are_those_of_source_conflict_and_part_of_the_fingerprint() -> None:
+    two = AuditSettings(options={"source_conflict": {"pair_threshold": 2}})
+    judge = SentenceJudge(conflicts=[conflict()])
+    about = pumps(ANSWER, SOURCE, OTHER)
+    assert audit_session(LongformDrift(), about, judge, settings=two).outcome == "clean"
+    prints = {unit_fingerprint(LongformDrift(), about, judge, told) for told in (two, AuditSettings())}
+    assert len(prints) == 2
 
 
 def test_copies_of_one_passage_are_one_source_and_ask_nothing() -> None:
