@@ -323,7 +323,7 @@ def test_a_plan_says_what_it_does_not_know_and_what_is_not_eligible() -> None:
 def test_every_reason_is_explained() -> None:
     assert "citation_conflict" in explain("single_turn")
     assert explain("internal_error: KeyError") == REASONS["internal_error"]
-    assert explain("rate_limited") == "rate_limited"
+    assert explain("a_plugin_judges_own") == "a_plugin_judges_own"
 
 
 def test_a_broken_prompt_of_the_user_is_no_verdict(tmp_path: Path) -> None:
