@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from otel_drift import text
 from otel_drift.model import Finding, Passage, Session, Turn, Unit
 
 _POINTERS = ("passage_id", "source_id", "source_a", "source_b", "passage", "source")
 """Keys under which reports name a passage (DESIGN: the four audits)."""
+
+_Place: TypeAlias = tuple[Turn, Passage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,32 +90,38 @@ def packet(unit: Unit) -> dict[str, Any]:
     }
 
 
-def passages_behind(unit: Unit, finding: Finding) -> tuple[PassageRef, ...]:
-    """The passages a finding rests on.
+def passages_behind(unit: Unit) -> list[tuple[PassageRef, ...]]:
+    """The passages that each finding of a unit rests on, in the order of the findings.
 
-    Those that its part of the report names; else those the whole report was judged by (``source_ids``); else those that
-    hold one of its quotes.
+    Those that its part of the report names; else those the whole report was judged by (``source_ids``); else those of
+    its turns that hold one of its quotes.
     """
-    known: dict[str, list[tuple[Turn, Passage]]] = {}
+    if not unit.findings:
+        return []
+    known: dict[str, list[_Place]] = {}
     for turn in unit.session.turns:
         for index, passage in enumerate(turn.passages):
             for name in dict.fromkeys((passage.id, turn.passage_ref(index))):
                 known.setdefault(name, []).append((turn, passage))
-    named = [pointer for part in _parts_about(unit.report or {}, finding) for pointer in _pointers(part)]
-    concerned = {finding.turn_number, finding.earlier_turn}
-    found = [_nearest(known[name], concerned) for name in dict.fromkeys(named) if name in known]
-    if not found and isinstance(whole := (unit.report or {}).get("source_ids"), list):
-        found = [_nearest(known[name], concerned) for name in whole if name in known]
-    if not found:
-        found = [
-            (turn, passage)
-            for turn in unit.session.turns
-            if turn.number in concerned
-            for passage in turn.passages
-            if passage.text and any(text.holds(passage.text, quote) for quote in finding.quotes)
-        ]
-    refs = {(key := _key(passage)): PassageRef(key, passage.id, turn.number, passage.title) for turn, passage in found}
-    return tuple(refs.values())
+    report = unit.report or {}
+    events = _by_id(_dicts(report), "event_id")
+    claims = _by_id((claim for claim in report.get("claims") or () if isinstance(claim, Mapping)), "claim_id")
+    whole = [name for name in report.get("source_ids") or () if isinstance(name, str)]
+    made = []
+    for finding in unit.findings:
+        concerned = {finding.turn_number, finding.earlier_turn}
+        parts = events.get(finding.event_id, [])
+        named = [str(value) for part in parts for inner in _dicts(part) if (value := inner.get("claim_id"))]
+        parts = [*parts, *(claim for name in dict.fromkeys(named) for claim in claims.get(name, ()))]
+        pointers = dict.fromkeys(name for part in parts for name in _pointers(part) if name in known)
+        found = [_nearest(known[name], concerned) for name in pointers or [one for one in whole if one in known]]
+        if not found:
+            found = _quoting(unit.session, finding, concerned)
+        refs = {
+            (key := _key(passage)): PassageRef(key, passage.id, turn.number, passage.title) for turn, passage in found
+        }
+        made.append(tuple(refs.values()))
+    return made
 
 
 def fingerprint(finding: Finding, behind: Sequence[PassageRef]) -> str:
@@ -172,12 +180,24 @@ def _turn_texts(turn: Turn, with_passages: bool) -> dict[str, Any]:
     return kept
 
 
-def _parts_about(report: Mapping[str, Any], finding: Finding) -> list[Any]:
-    """The parts of a report that carry the finding's event id, and the claims those name by id."""
-    parts = [part for part in _dicts(report) if part.get("event_id") == finding.event_id]
-    named = {str(value) for part in parts for inner in _dicts(part) if (value := inner.get("claim_id"))}
-    claims = [claim for claim in report.get("claims") or () if isinstance(claim, Mapping)]
-    return [*parts, *(claim for claim in claims if str(claim.get("claim_id")) in named)]
+def _by_id(parts: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for part in parts:
+        if isinstance(name := part.get(key), str):
+            found.setdefault(name, []).append(part)
+    return found
+
+
+def _quoting(session: Session, finding: Finding, concerned: set[int | None]) -> list[_Place]:
+    """Passages of the turns concerned that hold one of the finding's quotes."""
+    quotes = [folded for quote in finding.quotes if (folded := text.fold(quote))]
+    return [
+        (turn, passage)
+        for turn in session.turns
+        if turn.number in concerned
+        for passage in turn.passages
+        if passage.text and any(quote in folded for folded in (text.fold(passage.text),) for quote in quotes)
+    ]
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -197,7 +217,7 @@ def _pointers(part: Any) -> Iterator[str]:
                 yield value
 
 
-def _nearest(places: Sequence[tuple[Turn, Passage]], concerned: set[int | None]) -> tuple[Turn, Passage]:
+def _nearest(places: Sequence[_Place], concerned: set[int | None]) -> _Place:
     """Of several turns that were given a passage of this id, one the finding is about."""
     return next((place for place in places if place[0].number in concerned), places[0])
 

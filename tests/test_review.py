@@ -18,6 +18,7 @@ import pytest
 from ledger_desk_contract import SECRET, DeskContract, commit, drifted
 from ledger_samples import TASK, finding, unit
 from otel_drift import labels
+from otel_drift.errors import LedgerError
 from otel_drift.ledger import Ledger
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,6 +44,25 @@ def test_nothing_of_a_forgotten_text_is_left_in_the_files(tmp_path: Path) -> Non
         assert left() > 2000
         ledger.forget(session="s1")
         assert left() == 0
+
+
+def test_a_reader_that_keeps_forgotten_texts_in_the_log_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("otel_drift.ledger.database.BUSY_SECONDS", 0.1)
+    file = tmp_path / "ledger.sqlite3"
+    with Ledger.open(file) as ledger:
+        commit(ledger, drifted())
+        reader = sqlite3.connect(file, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM otel_drift_unit").fetchall()
+
+        with pytest.raises(LedgerError, match="run the same command again"):
+            ledger.forget(session="s1")
+        reader.close()
+        assert ledger.forget(session="s1")["results"] == 0
+
+        assert sum(path.read_bytes().count(SECRET.encode()) for path in tmp_path.iterdir()) == 0
 
 
 def test_a_ledger_of_the_first_version_is_brought_up_to_date_and_its_units_can_be_reviewed(tmp_path: Path) -> None:

@@ -77,7 +77,12 @@ class Database:
             try:
                 with connection.begin():
                     yield connection
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if busy:
+                    raise LedgerError(
+                        f"ledger {self.name}: the texts are erased, but another process reads it, so copies stay in "
+                        "its write-ahead log; run the same command again once that has ended"
+                    )
             finally:
                 raw.execute("PRAGMA secure_delete=OFF")
 

@@ -86,9 +86,10 @@ def erase(
     past = sorted(key for key, is_current in unit_ids.items() if not is_current)
     counts["annotations"] = _erase_current(connection, current) + _erase_past(connection, past)
     counts["reviews"] = _erase_reviews(connection, sorted(items))
-    connection.execute(
-        sa.insert(erasure).values(at=now, selector=records.to_json(selector), counts=records.to_json(counts))
-    )
+    if any(counts.values()):
+        connection.execute(
+            sa.insert(erasure).values(at=now, selector=records.to_json(selector), counts=records.to_json(counts))
+        )
     return counts
 
 

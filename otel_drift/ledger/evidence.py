@@ -27,8 +27,7 @@ def keep(connection: Connection, result_id: int, result: Unit) -> None:
         )
     )
     rows, prints = [], []
-    for position, one in enumerate(result.findings):
-        behind = rests_on.passages_behind(result, one)
+    for position, (one, behind) in enumerate(zip(result.findings, rests_on.passages_behind(result), strict=True)):
         prints.append({"at": position, "print": rests_on.fingerprint(one, behind)})
         rows += [
             {
