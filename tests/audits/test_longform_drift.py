@@ -141,6 +141,7 @@ def test_sentences_are_sent_numbered_and_headings_as_titles() -> None:
     ("about", "reason"),
     [
         (pumps("Pump one is fine. " * 40), "short_form"),
+        (pumps("```\n" + "pump = 1\n" * 200 + "```"), "short_form"),
         (session(turn(1, "?", ANSWER)), "no_passages_captured"),
         (session(replace(turn(1, "?", ANSWER, SOURCE), retrieval="partial")), "no_passages_captured"),
         (session(turn(1, "?", None, SOURCE)), "no_answers"),
