@@ -41,6 +41,7 @@ class SourceConflict:
         pair_threshold: so many pairs of sources in conflict, and answering is unsafe.
         write_answer: let the judge answer the question where answering is safe (the gate's option).
         gate: the turn is a gate call: there is no answer yet, and pairs over the threshold are the finding.
+        min_confidence: conflicts the judge is less sure of are listed and count for nothing (``calibrate`` finds it).
 
     Raises:
         ConfigError: a threshold is none.
@@ -56,10 +57,13 @@ class SourceConflict:
         *,
         write_answer: bool = False,
         gate: bool = False,
+        min_confidence: float = 0.0,
     ) -> None:
         self.severity_threshold, self.pair_threshold = _checked(severity_threshold, pair_threshold)
+        self.min_confidence = _confidence(min_confidence)
         self._write_answer, self._gate = write_answer, gate
-        self.version = f"1 {severity_threshold} {pair_threshold} {write_answer} {gate}"
+        sure = f" {self.min_confidence}" if self.min_confidence else ""
+        self.version = f"1 {severity_threshold} {pair_threshold} {write_answer} {gate}{sure}"
 
     def eligibility(self, session: Session, settings: AuditSettings) -> Eligibility:
         """A turn with two captured passages of different text."""
@@ -79,7 +83,7 @@ class SourceConflict:
             UnitError: the passages do not fit the judge.
         """
         turn = session.turns[0]
-        severity_threshold, pair_threshold = self._thresholds(settings)
+        severity_threshold, pair_threshold, min_confidence = self.thresholds(settings)
         (found,) = cast("Sequence[ConflictsAnswer]", (yield [_conflicts_step(session, settings)]))
         conflicts = settled(found.conflicts, sources_of(turn), at_most_material=settings.embedded_judge)
         report = build_report(
@@ -88,6 +92,7 @@ class SourceConflict:
             notes=found.conflict_notes,
             severity_threshold=severity_threshold,
             pair_threshold=pair_threshold,
+            min_confidence=min_confidence,
             answer=turn.answer if turn.answered else None,
         )
         if self._write_answer and not report["abstain"]:
@@ -111,27 +116,47 @@ class SourceConflict:
         Raises:
             ConfigError: the options of this audit are wrong.
         """
-        self._thresholds(settings)
+        self.thresholds(settings)
         inputs = {CONFLICTS_PROMPT: frozenset({"domain", "turn", "passages"})}
         return {**inputs, ANSWER_PROMPT: frozenset({"turn", "passages", "conflicts"})} if self._write_answer else inputs
 
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding a conflict that the answer does not disclose; of a gate call, one a conflict it abstained for."""
         if self._gate:
-            counted = [c for c in report["conflicts"] if RANKS[c["severity"]] >= RANKS[report["severity_threshold"]]]
+            counted = [
+                c
+                for c in report["conflicts"]
+                if RANKS[c["severity"]] >= RANKS[report["severity_threshold"]]
+                and c["confidence"] >= report["min_confidence"]
+            ]
             return tuple(_finding(CONFLICTING_SOURCES, one, report) for one in counted if report["abstain"])
         return tuple(
             _finding(UNDISCLOSED_CONFLICT, one, report) for one in report["conflicts"] if one["disclosed"] is False
         )
 
-    def _thresholds(self, settings: AuditSettings) -> tuple[ConflictSeverity, int]:
-        """This audit's own, or those of the settings (``[audit.options.source_conflict]``)."""
+    def thresholds(self, settings: AuditSettings) -> tuple[ConflictSeverity, int, float]:
+        """Severity, pairs and confidence from which conflicts count.
+
+        This audit's own, or those of the settings (``[audit.options.source_conflict]``).
+
+        Raises:
+            ConfigError: the options of this audit are wrong.
+        """
         told = settings.options.get(self.name, {})
-        if unknown := sorted(set(told) - {"severity_threshold", "pair_threshold"}):
-            raise ConfigError(f"source_conflict has no option {unknown[0]!r}: severity_threshold, pair_threshold")
-        return _checked(
+        if unknown := sorted(set(told) - {"severity_threshold", "pair_threshold", "min_confidence"}):
+            raise ConfigError(
+                f"source_conflict has no option {unknown[0]!r}: severity_threshold, pair_threshold, min_confidence"
+            )
+        severity, pairs = _checked(
             told.get("severity_threshold", self.severity_threshold), told.get("pair_threshold", self.pair_threshold)
         )
+        return severity, pairs, _confidence(told.get("min_confidence", self.min_confidence))
+
+
+def _confidence(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigError(f"min_confidence {value!r}: use 0 to 1")
+    return float(value)
 
 
 def _checked(severity_threshold: Any, pair_threshold: Any) -> tuple[ConflictSeverity, int]:

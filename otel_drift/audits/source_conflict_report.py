@@ -41,6 +41,7 @@ def build_report(
     notes: str,
     severity_threshold: ConflictSeverity,
     pair_threshold: int,
+    min_confidence: float = 0.0,
     answer: str | None = None,
 ) -> dict[str, Any]:
     """The JSON-ready report of one turn or one gate call.
@@ -51,21 +52,18 @@ def build_report(
         notes: the judge's words on the whole.
         severity_threshold: conflicts from this severity on are counted.
         pair_threshold: so many pairs of sources, and answering is unsafe.
+        min_confidence: conflicts of less confidence are not counted.
         answer: the answer given (on traces) or written (by the gate).
     """
     turn = session.turns[0]
     known = sources_of(turn)
-    pairs = sorted(
-        {
-            known.pair(conflict.source_a, conflict.source_b)
-            for conflict in conflicts
-            if RANKS[conflict.severity] >= RANKS[severity_threshold]
-        }
-    )
     used: Counter[str] = Counter()
     listed = [_conflict(conflict, known, turn, session, used) for conflict in conflicts]
+    sure = counted_confidences(listed, turn, severity_threshold)
+    pairs = sorted(pair for pair, confidence in sure.items() if confidence >= min_confidence)
     return {
         **empty_report(session, severity_threshold=severity_threshold, pair_threshold=pair_threshold),
+        "min_confidence": min_confidence,
         "abstain": len(pairs) >= pair_threshold,
         "conflict_detected": bool(listed),
         "conflict_count": len(pairs),
@@ -83,6 +81,25 @@ def build_report(
             if ref != first
         ],
     }
+
+
+def counted_confidences(
+    conflicts: Sequence[Mapping[str, Any]], turn: Turn, severity_threshold: ConflictSeverity
+) -> dict[tuple[str, str], float]:
+    """The pairs of sources in conflict at or above a severity, each with the confidence of its surest conflict.
+
+    Args:
+        conflicts: a report's ``conflicts``.
+        turn: the turn they are about.
+        severity_threshold: milder conflicts count for nothing.
+    """
+    known = sources_of(turn)
+    found: dict[tuple[str, str], float] = {}
+    for conflict in conflicts:
+        if RANKS[conflict["severity"]] >= RANKS[severity_threshold]:
+            pair = known.pair(conflict["ref_a"], conflict["ref_b"])
+            found[pair] = max(found.get(pair, 0.0), conflict["confidence"])
+    return found
 
 
 def empty_report(session: Session, *, severity_threshold: ConflictSeverity, pair_threshold: int) -> dict[str, Any]:
@@ -104,6 +121,7 @@ def empty_report(session: Session, *, severity_threshold: ConflictSeverity, pair
         "answer": None,
         "severity_threshold": severity_threshold,
         "pair_threshold": pair_threshold,
+        "min_confidence": 0.0,
         "passages": len(turn.passages),
         "distinct_passages": None,
         "copies": [],

@@ -42,6 +42,7 @@ def main() -> None:
     """Run the command line; every expected error becomes one clear line and an exit status."""
     from otel_drift.cli import (  # noqa: F401 - importing registers the commands
         audit,
+        calibrate,
         cite,
         compare,
         gate,

@@ -114,6 +114,7 @@ def _gate(
         judge,
         preset=preset.value if preset else None,
         pair_threshold=pairs,
+        min_confidence=settings.audit.options.get("source_conflict", {}).get("min_confidence", 0.0),
         deadline=deadline,
         write_answer=write_answer,
         allow_embedded=judge.embedded,  # only ever by --judge rules

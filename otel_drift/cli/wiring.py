@@ -35,20 +35,7 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
     line = Line(
         audits=[plugins.load("audits", name)() for name in settings.audit.names],
         judge=judge,
-        settings=AuditSettings(
-            limits=judge.limits(),
-            domain=settings.audit.domain or None,
-            taxonomy=tuple(settings.audit.taxonomy),
-            severity_rules=settings.audit.severity_rules,
-            retrieval_tools=tuple(settings.sessions.retrieval_tools),
-            prompts_dir=settings.audit.prompts_dir or None,
-            prompt_versions=pinned(settings),
-            constraints=tuple(settings.audit.constraints),
-            examples=load_examples(settings.audit.examples_file) if settings.audit.examples_file else {},
-            options=settings.audit.options,
-            count_tokens=judge.count_tokens,
-            embedded_judge=judge.embedded,
-        ),
+        settings=audit_settings(settings, judge),
         ledger=stack.enter_context(Ledger.open(settings.ledger.url or default_ledger())),
         sinks=tuple(sinks),
         options=session_options(settings.sessions),
@@ -58,6 +45,28 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
         workers=1 if judge.embedded else settings.judge.max_concurrency,
     )
     return line, sinks
+
+
+def audit_settings(settings: Settings, judge: Judge) -> AuditSettings:
+    """What the settings tell every audit, with the limits of `judge`.
+
+    Raises:
+        ConfigError: a pinned prompt or the file of examples is not there.
+    """
+    return AuditSettings(
+        limits=judge.limits(),
+        domain=settings.audit.domain or None,
+        taxonomy=tuple(settings.audit.taxonomy),
+        severity_rules=settings.audit.severity_rules,
+        retrieval_tools=tuple(settings.sessions.retrieval_tools),
+        prompts_dir=settings.audit.prompts_dir or None,
+        prompt_versions=pinned(settings),
+        constraints=tuple(settings.audit.constraints),
+        examples=load_examples(settings.audit.examples_file) if settings.audit.examples_file else {},
+        options=settings.audit.options,
+        count_tokens=judge.count_tokens,
+        embedded_judge=judge.embedded,
+    )
 
 
 def pinned(settings: Settings) -> dict[str, str]:

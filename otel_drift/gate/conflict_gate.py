@@ -56,6 +56,7 @@ class ConflictGate:
             ``research`` (CRITICAL, 3 pairs); None is MATERIAL, 1 pair.
         severity_threshold: conflicts from this severity on count; overrides the preset's.
         pair_threshold: abstain from so many pairs of conflicting sources on; overrides the preset's.
+        min_confidence: conflicts the judge is less sure of do not count; ``otel-drift calibrate`` measures it.
         deadline: seconds within which every decision is made, retries and everything else included.
         min_passages: check from so many passages on …
         trigger_fields: … or as soon as the passages differ in one of these. Otherwise proceed, ``not_triggered``.
@@ -79,6 +80,7 @@ class ConflictGate:
         preset: str | None = None,
         severity_threshold: ConflictSeverity | None = None,
         pair_threshold: int | None = None,
+        min_confidence: float = 0.0,
         deadline: float = 30.0,
         min_passages: int = 2,
         trigger_fields: Sequence[str] = TRIGGER_FIELDS,
@@ -106,7 +108,13 @@ class ConflictGate:
         self.severity_threshold: ConflictSeverity = severity_threshold or chosen.severity_threshold
         self.pair_threshold = chosen.pair_threshold if pair_threshold is None else pair_threshold
         self.deadline = float(deadline)
-        self._audit = SourceConflict(self.severity_threshold, self.pair_threshold, write_answer=write_answer, gate=True)
+        self._audit = SourceConflict(
+            self.severity_threshold,
+            self.pair_threshold,
+            write_answer=write_answer,
+            gate=True,
+            min_confidence=min_confidence,
+        )
         self._settings = AuditSettings(domain=chosen.domain, prompts_dir=prompts_dir, embedded_judge=judge.embedded)
         self._min_passages, self._trigger_fields = min_passages, tuple(trigger_fields)
         self._answerability, self._least_answerable = answerability, answerability_threshold
