@@ -247,8 +247,9 @@ def _input_events(step: Step) -> Iterator[ChatMessage]:
             system = _system(structured(attributes.get("gen_ai.system_instructions")))
             if system:
                 yield ChatMessage("system", system)
-            yield from read_messages(attributes.get("gen_ai.input.messages"), "user")
-            return
+            if attributes.get("gen_ai.input.messages"):  # Strands Agents write one such event for each attribute
+                yield from read_messages(attributes["gen_ai.input.messages"], "user")
+                return
         if name == "gen_ai.content.prompt":
             yield from read_messages(attributes.get("gen_ai.prompt"), "user")
         elif name in _EVENT_ROLES:
@@ -282,8 +283,8 @@ def _content(body: Any, attributes: Attributes) -> Any:
 
 def _output_events(step: Step) -> Iterator[ChatMessage]:
     for name, body, attributes in _events(step):
-        if name == _DETAILS or "gen_ai.output.messages" in attributes:
-            yield from read_messages(attributes.get("gen_ai.output.messages"), "assistant")
+        if attributes.get("gen_ai.output.messages"):
+            yield from read_messages(attributes["gen_ai.output.messages"], "assistant")
             return
         if name == "gen_ai.content.completion":
             yield from read_messages(attributes.get("gen_ai.completion"), "assistant")

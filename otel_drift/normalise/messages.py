@@ -176,6 +176,8 @@ def _build(role: str, value: dict[str, Any]) -> ChatMessage:
     content = value.get("parts") if value.get("parts") is not None else value.get("content")
     if content is None:
         content = value.get("contents") if value.get("contents") is not None else value.get("text")
+    if content is None:
+        content = value.get("blocks")  # LlamaIndex
     if content is None and isinstance(value.get("message"), str):
         content = value["message"]
     text, uses, results = read_parts(content)
@@ -214,7 +216,7 @@ def read_parts(value: Any) -> tuple[str, tuple[ToolUse, ...], tuple[ToolResult, 
             continue
         if not isinstance(part, dict):
             continue
-        kind = part.get("type") or part.get("kind") or ""
+        kind = part.get("type") or part.get("kind") or part.get("block_type") or ""
         if kind in _CALL_PARTS:
             uses.append(_use(part))
         elif kind in _RESULT_PARTS:

@@ -39,13 +39,7 @@ class PydanticAI(Reader):
         if "request_data" in a and "events" not in a:
             return (read_messages(step.json("request_data"), "user") or None) if step.kind == "llm" else None
         if step.kind == "llm" and "events" in a:
-            events = step.json("events")
-            given = (
-                [e for e in events if isinstance(e, dict) and e.get("event.name") != "gen_ai.choice"]
-                if isinstance(events, list)
-                else []
-            )
-            return read_messages(given, "user") or None
+            return read_messages(_events(step)[0], "user") or None
         return None
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
@@ -53,10 +47,7 @@ class PydanticAI(Reader):
         if step.kind == "llm" and "response_data" in step.span.attributes:
             return _response(step.json("response_data"))
         if step.kind == "llm" and "events" in step.span.attributes:
-            events = step.json("events")
-            if isinstance(events, list):
-                chosen = [e for e in events if isinstance(e, dict) and e.get("event.name") == "gen_ai.choice"]
-                return read_messages(chosen, "assistant") or None
+            return read_messages(_events(step)[1], "assistant") or None
         return None
 
     def tool(self, step: Step) -> Tool | None:
@@ -90,6 +81,22 @@ class PydanticAI(Reader):
         messages = read_messages(step.json("pydantic_ai.all_messages"), "user")
         last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text), default=-1)
         return messages[: last + 1], messages[last + 1 :]
+
+
+def _events(step: Step) -> tuple[list[Any], list[Any]]:
+    """What the `events` of a model call say was given, and what was answered.
+
+    Pydantic AI writes the answer as a choice, logfire's OpenAI Agents integration as the trailing assistant messages.
+    """
+    events = step.json("events")
+    given = [e for e in events if isinstance(e, dict)] if isinstance(events, list) else []
+    chosen = [e for e in given if e.get("event.name") == "gen_ai.choice"]
+    if chosen:
+        return [e for e in given if e.get("event.name") != "gen_ai.choice"], chosen
+    end = len(given)
+    while end and given[end - 1].get("event.name") == "gen_ai.assistant.message":
+        end -= 1
+    return given[:end], given[end:]
 
 
 def _response(data: Any) -> tuple[ChatMessage, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -73,6 +74,8 @@ class Unit:
             plain, said = _said(wrapper.output)
             if not said:
                 continue
+            if not self.calls and not plain and (named := _named_answer(wrapper.output)) is not None:
+                return named, None
             found = _matching(said, self.finals)
             if found is not None:
                 return found
@@ -268,6 +271,9 @@ def _pairs(messages: Sequence[ChatMessage]) -> list[Pair]:
 def _said(value: Any) -> tuple[bool, list[str]]:
     """Texts in a wrapper's output, and whether it was plain text."""
     if isinstance(value, str):
+        if _REPR.match(value):
+            written = _written(value)
+            return len(written) == 1, written
         return True, [value] if value.strip() else []
     if isinstance(value, dict | list):
         if isinstance(value, dict) and isinstance(value.get("messages"), list):
@@ -303,8 +309,39 @@ def _matching(said: Sequence[str], finals: Sequence[Step]) -> tuple[str, Step] |
                 return candidate, call
             if len(said) == 1 and len(short) >= 8:
                 whole = fold(call.answer_text or "")
-                if whole in short or (short in whole and 2 * len(short) >= len(whole)):
+                if short in whole and 2 * len(short) >= len(whole):
                     return candidate, call
+                if whole and whole in short:
+                    added = short.startswith(whole) or short.endswith(whole)  # sources or a notice beside the answer
+                    return (candidate if added else unwrapped(call.answer_text or "")), call
+    return None
+
+
+_REPR = re.compile(r"\s*[A-Z]\w*\(\w+=")
+_REPR_TEXT = re.compile(r"\b_?(?:text|content|response|raw)=(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+
+
+def _written(text: str) -> list[str]:
+    """The texts in a Python repr of message objects, such as LlamaIndex's and Haystack's."""
+    found: list[str] = []
+    for match in _REPR_TEXT.finditer(text[:200_000]):
+        try:
+            value = ast.literal_eval(match["text"])
+        except (SyntaxError, ValueError):
+            continue
+        if isinstance(value, str) and value.strip() and value not in found:
+            found.append(value)
+    return found[:12]
+
+
+def _named_answer(value: Any) -> str | None:
+    """The answer in a wrapper's structured output, by the names it usually has."""
+    if not isinstance(value, dict):
+        return None
+    for key in ("answer", "final_answer", "response", "reply", "answer_text", "output_text", "raw"):
+        text = value.get(key)
+        if isinstance(text, str) and text.strip():
+            return text
     return None
 
 
