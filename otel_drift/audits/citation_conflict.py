@@ -81,6 +81,10 @@ class CitationConflict:
         """The prompt of this audit and what it is given."""
         return {PROMPT: frozenset({"case"})}
 
+    def answer_models(self, settings: AuditSettings) -> Mapping[str, type[BaseModel]]:
+        """The form of the answer to the prompt."""
+        return {PROMPT: ConflictAnswer}
+
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """Marks that lead nowhere or astray, and contradictions that the answer keeps to itself."""
         return findings_of(session, _turn(session), report)
@@ -109,6 +113,6 @@ def _fits(case: CitedTurn, settings: AuditSettings) -> bool:
 def _estimate(case: CitedTurn, settings: AuditSettings) -> Forecast:
     """Tokens of the ask; the judge's answer repeats each claim as text, as quote and with the words of its sources."""
     counter: Callable[[str], int] = settings.count_tokens or (lambda words: len(words) // 4 + 1)
-    prompt = prompting.load(PROMPT, folder=settings.prompts_dir)
+    prompt = prompting.chosen(PROMPT, settings)
     asked = counter(prompt.text) + _FRAME_TOKENS + sum(counter(line) + 1 for line in case_lines(case))
     return Forecast(asked, _ANSWER_BASE_TOKENS + 5 * counter(case.shown.text) + 100)

@@ -76,6 +76,10 @@ class Writing:
             }
         return {CITE_PROMPT: frozenset({"constraints", "more_examples", "case"})}
 
+    def answer_models(self, settings: AuditSettings) -> Mapping[str, type[BaseModel]]:
+        """The form of the answer to each prompt."""
+        return {CITE_PROMPT: WrittenAnswer, SYNTHESIS_PROMPT: SynthesisAnswer, CONFLICT_PROMPT: ConflictsAnswer}
+
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """None: what does not hold is no answer at all."""
         return ()
@@ -208,7 +212,7 @@ def _fitting(step: Step, settings: AuditSettings) -> Step:
     if settings.embedded_judge or limit is None:
         return step
     counter: Callable[[str], int] = settings.count_tokens or (lambda words: len(words) // 4 + 1)
-    prompt = prompting.load(step.prompt_id, folder=settings.prompts_dir)
+    prompt = prompting.chosen(step.prompt_id, settings)
     size = counter(prompt.text) + sum(map(counter, step.inputs.values())) + _REPAIR_TOKENS
     if size > limit:
         raise UnitError(f"cite: {size} tokens are more than the judge reads ({limit})", reason="turn_exceeds_window")

@@ -184,7 +184,7 @@ def prompt_problems(prompt_id: str, version: str, folder: str | None, told: Audi
             takes, models = getattr(audit, "prompt_inputs", None), getattr(audit, "answer_models", None)
             if takes and prompt_id in (given := takes(told)):
                 prompting.check_names(prompt, given[prompt_id])
-                model = models(told).get(prompt_id) if models else None
+                model = (models(told).get(prompt_id) if models else None) or model
         if prompt_id == "repair":
             prompting.check_names(prompt, ("answer", "errors"))
     except ConfigError as error:
