@@ -101,10 +101,12 @@ def _source_lines(turn: Turn) -> list[str]:
 
 
 def _sentence_lines(part: range, layout: Layout) -> list[str]:
-    titles = {section.first: section.title for section in layout.sections if section.title}
+    titles = {
+        max(section.first, part.start): section.title for section in layout.sections if section.last >= part.start
+    }
     lines = []
     for index in part:
-        if index in titles:
+        if titles.get(index):
             lines.append(_line({"heading": titles[index]}))
         lines.append(_line({"index": index, "text": layout.sentences[index].text}))
     return lines

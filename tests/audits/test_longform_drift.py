@@ -388,6 +388,9 @@ def test_a_long_answer_is_cut_into_overlapping_chunks_each_beside_the_whole_sour
         assert 150 <= sum(shared) <= 250
     assert all(SOURCE in json.loads(block(task, "source"))["text"] for task in judge.tasks)
     assert [task.step for task in judge.tasks] == [f"sentences_{n}" for n in range(1, len(parts) + 1)]
+    for task, one in zip(judge.tasks, parts, strict=True):
+        heading = json.loads(block(task, "sentences").splitlines()[0])
+        assert heading == {"heading": f"Part {one['first'] // 40}"}, "a chunk begins with the title it stands under"
 
 
 def test_a_drift_across_a_chunk_boundary_is_found() -> None:
