@@ -84,13 +84,14 @@ def cite(
 def _cite(question: str, given: tuple[Passage, ...], settings: Settings, options: dict[str, Any]) -> CitedAnswer:
     from otel_drift.budget import Budget
     from otel_drift.citation import cited
-    from otel_drift.cli.wiring import open_judge
+    from otel_drift.cli.wiring import audit_settings, open_judge
     from otel_drift.config import default_ledger
     from otel_drift.ledger import Ledger
-    from otel_drift.protocols import AuditSettings
     from otel_drift.redaction import load_redactor
 
     judge = open_judge(settings.judge)
+    if (check := getattr(judge, "check", None)) is not None:
+        check()
     with ExitStack() as stack:
         # Answers that were paid for are kept; the embedded judge needs no file for that.
         cache = None
@@ -102,7 +103,7 @@ def _cite(question: str, given: tuple[Passage, ...], settings: Settings, options
             judge=judge,
             cache=cache,
             budget=Budget(max_calls=settings.run.max_calls, max_cost=settings.run.max_cost),
-            settings=AuditSettings(prompts_dir=settings.audit.prompts_dir or None),
+            settings=audit_settings(settings, judge),
             redact=load_redactor(",".join(settings.privacy.redact)) if settings.privacy.redact else None,
             **options,
         )
