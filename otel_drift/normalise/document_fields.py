@@ -10,11 +10,12 @@ from otel_drift.normalise.values import load, number, structured, text_of
 _NAMES: dict[str, tuple[str, ...]] = {
     "text": (
         "page_content", "pageContent", "text", "content", "body", "chunk", "chunk_text", "chunkText", "snippet",
-        "passage", "passage_text", "document", "excerpt", "document_content", "raw_content",
+        "passage", "passage_text", "document", "excerpt", "document_content", "raw_content", "paragraph", "fragment",
+        "page_text", "content_text",
     ),
     "id": (
         "id", "doc_id", "_id", "document_id", "documentId", "docId", "chunk_id", "chunkId", "passage_id", "node_id",
-        "id_", "source_id", "uuid", "key",
+        "id_", "source_id", "uuid", "key", "ref", "passageId", "document_key", "file_id",
     ),
     "score": ("relevance_score", "score", "similarity", "_score", "relevanceScore", "similarity_score",
               "@search.score"),
@@ -49,6 +50,8 @@ def document(value: dict[str, Any]) -> Document | None:
     fields = _read(value)
     if inner is not None:
         score = _score(fields)
+        if inner.id is None and "id" in fields:
+            inner = inner._replace(id=fields["id"][1])
         return inner.with_score(score) if score is not None else inner
     nested = fields["nested"][1] if "nested" in fields else {}
     below = _read(nested) if nested else {}
@@ -82,12 +85,26 @@ def document_from_flat(own: Any, content: Any, score: Any, metadata: Any) -> Doc
     return document_from_parts(own, content, number(score), metadata)
 
 
+_WRAPPED = (
+    "node", "document", "chunk", "record", "doc", "item", "passage", "entity", "hit", "source_document", "segment",
+)  # fmt: skip
+
+
 def _node(value: dict[str, Any]) -> Document | None:
-    """The document inside a wrapper that adds a score (LlamaIndex, some vector stores)."""
-    for key in ("node", "document", "chunk"):
-        if isinstance(value.get(key), dict):
-            return document(value[key])
+    """The document inside a wrapper that adds a score or an id (LlamaIndex, vector stores, search services)."""
+    for key in _WRAPPED:
+        inner = value.get(key)
+        if isinstance(inner, dict):
+            found = document(inner) or _bare(inner)
+            if found is not None:
+                return found
     return None
+
+
+def _bare(value: dict[str, Any]) -> Document | None:
+    """A wrapped mapping with a text and nothing else that is known."""
+    fields = _read(value)
+    return _document(None, fields["text"][1], None, fields, {}) if "text" in fields else None
 
 
 def _read(mapping: dict[str, Any]) -> Fields:

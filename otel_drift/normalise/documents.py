@@ -39,7 +39,17 @@ _CONTAINERS = (
     "response",
     "structuredContent",
     "blocks",
+    "retrievalResults",
+    "retrieval_results",
+    "toolResult",
+    "json",
 )
+_LISTS = re.compile(
+    r"(?:results?|match(?:es)?|hits?|doc(?:ument)?s|passages?|chunks?|snippets?|excerpts?|articles?|sections?|entries|"
+    r"records|sources|paragraphs|citations|references)$",
+    re.IGNORECASE,
+)
+"""Names of lists of documents, whatever a search service puts in front of them."""
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>[^)]*)\), score=(?P<score>[^)>]*)\)>")
 MAX_DOCUMENTS = 2_000
 
@@ -110,8 +120,98 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
         else:
             misses += 1
     if misses and misses >= len(documents):
-        return None
+        return _by_length(value) if not documents else None
+    if documents and len(documents) == len(value) and not any(d.id for d in documents):
+        own = _id_key(value)
+        if own is not None:
+            return tuple(d._replace(id=item[own]) for d, item in zip(documents, value, strict=True))
     return tuple(documents)
+
+
+_IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=.*[-_./#§])[^\s:]{2,80}")
+_PROSE = 40
+
+
+def _by_length(items: Sequence[Any]) -> tuple[Document, ...] | None:
+    """Mappings of which one value is a text and all others are short: documents under names nobody knows."""
+    if not all(isinstance(item, dict) and "role" not in item and "type" not in item for item in items):
+        return None
+    names: list[str] = []
+    for item in items[:MAX_DOCUMENTS]:
+        ranked = sorted(((len(v), k) for k, v in item.items() if isinstance(v, str)), reverse=True)
+        if not ranked or ranked[0][0] < _PROSE or (len(ranked) > 1 and ranked[1][0] * 2 > ranked[0][0]):
+            return None
+        if item[ranked[0][1]].count(" ") < 5:
+            return None
+        names.append(ranked[0][1])
+    if len(set(names)) != 1:
+        return None
+    own = _id_key(items)
+    return tuple(
+        document_from_parts(
+            item.get(own) if own else None, item[names[0]], None, {k: v for k, v in item.items() if k != names[0]}
+        )
+        for item in items[:MAX_DOCUMENTS]
+    )
+
+
+_NO_ID_KEYS = frozenset({"source", "url", "uri", "link", "path", "date", "filename", "file_name", "file_path"})
+
+
+def _id_key(items: Sequence[Any]) -> str | None:
+    """The key under which every item has another value that looks like an identifier, whatever its name."""
+    if not isinstance(items[0], dict):
+        return None
+    for key, first in items[0].items():
+        if not isinstance(first, str) or key in _NO_ID_KEYS or not _IDENTIFIER.fullmatch(first):
+            continue
+        own = [item.get(key) if isinstance(item, dict) else None for item in items]
+        if all(isinstance(i, str) and _IDENTIFIER.fullmatch(i) for i in own) and len(set(own)) == len(items):
+            return str(key)
+    return None
+
+
+def unwrapped(value: Any) -> Any:
+    """What content blocks hold: text blocks become one text, a tool result's envelope its content; else `value`.
+
+    Anthropic, MCP (``[{"type": "text", "text": …}]``) and Bedrock (``{"toolResult": {"content": [{"text": …}]}}``)
+    return tool results so.
+    """
+    for _ in range(4):
+        if isinstance(value, dict):
+            if isinstance(value.get("output"), dict) and "lc" in value["output"]:
+                value = value["output"]
+            if value.get("lc") and isinstance(value.get("kwargs"), dict):
+                value = value["kwargs"]
+            if value.get("artifact"):
+                return value
+            if value.get("type") in ("tool", "ToolMessage") and isinstance(value.get("content"), str):
+                return structured(value["content"])
+            inner = value.get("toolResult")
+            if isinstance(inner, dict):
+                value = inner
+                continue
+            if isinstance(value.get("content"), list) and value.keys() <= _ENVELOPE:
+                value = value["content"]
+                continue
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+            block = value[0]
+            if isinstance(block.get("toolResult"), dict):
+                value = block["toolResult"]
+                continue
+            if isinstance(block.get("text"), str) and block.keys() <= _BLOCK:
+                return block["text"]
+            if block.keys() <= {"type", "json"} and "json" in block:
+                return block["json"]
+        break
+    return value
+
+
+_BLOCK = frozenset({"type", "text", "annotations", "cache_control", "_meta", "meta", "citations", "block_type"})
+_ENVELOPE = frozenset(
+    {"content", "isError", "is_error", "status", "toolUseId", "tool_use_id", "type", "_meta", "meta", "role", "name",
+     "tool_call_id", "id"}
+)  # fmt: skip
 
 
 def _part(item: Any) -> Any:
@@ -186,6 +286,11 @@ def _from_mapping(value: dict[str, Any], strings: bool, depth: int) -> tuple[Doc
         if isinstance(inner, list | dict) or (isinstance(inner, str) and inner[:1] in ("[", "{")):
             found = read_documents(inner, strings=strings or key in _CONTAINERS[:9], depth=depth + 1)
             if found is not None and (found or isinstance(structured(inner), list)):
+                return found
+    for key, inner in value.items():
+        if isinstance(inner, list) and key not in _CONTAINERS and _LISTS.search(key):
+            found = read_documents(inner, strings=strings, depth=depth + 1)
+            if found is not None:
                 return found
     content = value.get("content")
     if isinstance(content, list) or (isinstance(content, str) and content[:1] in ("[", "{")):

@@ -58,6 +58,7 @@ def build(
         for draft in drafts:
             draft.unit.evidence = None
         evidence = [gather(d.unit, options) for d in drafts]
+    options = _with_known_tools(drafts, evidence, options)
     _drop_instructions(evidence)
     turns = []
     for number, (draft, found) in enumerate(zip(drafts, evidence, strict=True), 1):
@@ -122,6 +123,22 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
     for step in cut:
         step.truncated, step.cut_length = True, limit
     return bool(cut)
+
+
+def _with_known_tools(
+    drafts: Sequence[Draft], evidence: list[Evidence], options: ReconstructOptions
+) -> ReconstructOptions:
+    """Read turns again whose tools are told as retrieval only by what they returned in another turn."""
+    if options.retrieval_tools:
+        return options
+    known = frozenset(t.name for e in evidence for t in e.tools if t.is_retrieval)
+    again = [i for i, e in enumerate(evidence) if any(t.name in known and not t.is_retrieval for t in e.tools)]
+    if again:
+        options = replace(options, known_tools=known)
+        for index in again:
+            drafts[index].unit.evidence = None
+            evidence[index] = gather(drafts[index].unit, options)
+    return options
 
 
 def _drop_instructions(evidence: Sequence[Evidence]) -> None:

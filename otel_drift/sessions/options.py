@@ -32,8 +32,31 @@ _WORDS = frozenset(
         "semantic",
         "vector",
         "context",
+        "chunks",
+        "snippets",
+        "excerpts",
+        "article",
+        "articles",
+        "paragraphs",
+        "sections",
+        "evidence",
+        "manual",
+        "manuals",
+        "handbook",
+        "guidelines",
+        "regulations",
+        "policy",
+        "policies",
+        "rules",
+        "faqs",
+        "wikipedia",
     ]
 )
+_WRITES = frozenset(
+    ["add", "book", "cancel", "create", "delegate", "delete", "escalate", "hand", "handoff", "route", "transfer",
+      "insert", "post", "remember", "remove", "save", "send", "set",
+     "store", "submit", "update", "upload", "upsert", "write"]
+)  # fmt: skip
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -51,6 +74,7 @@ class ReconstructOptions:
         session_attributes: attribute names that hold the session id, tried before every convention.
         max_text: longest text (characters) kept of a passage, message or result.
         max_passages: most passages kept of one turn.
+        known_tools: names of tools that returned documents in another turn of the session; reconstruction fills it in.
     """
 
     gap_seconds: float = 24 * 3600.0
@@ -60,6 +84,7 @@ class ReconstructOptions:
     session_attributes: tuple[str, ...] = ()
     max_text: int = 200_000
     max_passages: int = 500
+    known_tools: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse a pattern that cannot work."""
@@ -79,4 +104,7 @@ class ReconstructOptions:
             return False
         if self.retrieval_tools:
             return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.retrieval_tools)
-        return any(word.lower() in _WORDS for word in _SPLIT.split(name))
+        if name in self.known_tools:
+            return True
+        words = [word.lower() for word in _SPLIT.split(name) if word]
+        return not _WORDS.isdisjoint(words) and words[0] not in _WRITES

@@ -64,6 +64,25 @@ _NO_ID = re.compile(
 )
 
 
+_NOTHING = re.compile(
+    r"(?:(?:no|0|zero|keine?|aucune?|ningun[ao]s?|nessun[ao]?)(?: [a-z]+){0,3} (?:results?|documents?|docs|passages?|"
+    r"match(?:es)?|hits?|sources?|excerpts?|entries|articles?|context|information|chunks?|records?|treffer|dokumente?|"
+    r"ergebnisse?|r[ée]sultats?|resultados?|risultat[oi])|"
+    r"(?:no|0) (?:results?|documents?|docs|passages?|match(?:es)?|hits?|sources?|excerpts?|entries|articles?|"
+    r"relevant|context|chunks?|records?)|nothing(?: \w+){0,2} found|nothing|not found|none(?: found)?|null|nil|n/a|"
+    r"empty|nichts gefunden|rien trouvé|leer|\(?keine?\)?)\b[^\n]{0,60}",
+    re.IGNORECASE,
+)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text only says that nothing was found: a placeholder, no passage."""
+    if len(text) > 120:
+        return False
+    folded = " ".join(text.split()).strip(" .!\"'[](){}<>-–—*_")
+    return not folded or (len(folded) <= 80 and _NOTHING.fullmatch(folded) is not None and folded.count(". ") == 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Passages in a text, and where in the text they lie."""

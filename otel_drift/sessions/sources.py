@@ -8,16 +8,25 @@ from dataclasses import dataclass
 
 from otel_drift.model import ReadFrom, ToolCall
 from otel_drift.normalise import Step
-from otel_drift.normalise.documents import read_documents, repr_content
+from otel_drift.normalise.documents import read_documents, repr_content, unwrapped
 from otel_drift.normalise.step import ChatMessage, Document, ToolResult
-from otel_drift.normalise.values import fold, text_of
+from otel_drift.normalise.values import fold, structured, text_of
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
+from otel_drift.sessions.prompt_forms import says_nothing
 from otel_drift.sessions.tree import Node
 from otel_drift.sessions.unit import Unit
 
 _RANKS = re.compile(r"rank|post_?process|compress|filter|select|fus", re.IGNORECASE)
 """Names of chains that may have reordered or thinned out what was retrieved."""
+
+
+_FETCHES = re.compile(
+    r"(?:find|fetch|get|search|look_?up|load|retriev|query|top|relevant|similar)[A-Za-z]*[_\W]*(?:\w+_)*"
+    r"(?:chunk|passage|doc|context|snippet|excerpt|article|source|knowledge|evidence|rule|polic|section|paragraph)",
+    re.IGNORECASE,
+)
+"""Names of an application's own functions that fetch texts."""
 
 
 @dataclass(slots=True)
@@ -34,6 +43,7 @@ class Source:
     shadowed: bool = False
     candidates: tuple[Document, ...] | None = None
     foreign: bool = False
+    unsure: bool = False
 
 
 def sources_of(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], tuple[ToolCall, ...]]:
@@ -96,7 +106,7 @@ class _Search:
             result = self._results[tool.call_id].content
         source = _tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step)
         self.tools.append(
-            _tool_call(tool.name, tool.arguments, result, source is not None, step.span.ref, self.options)
+            _tool_call(tool.name, tool.arguments, result, _retrieves(source), step.span.ref, self.options)
         )
         if result is not None:
             self._spans[tool.name or ""] = self._spans.get(tool.name or "", 0) + 1
@@ -125,7 +135,7 @@ class _Search:
                     if source is not None:
                         source.ref, source.start = other.ref, other.start
         arguments = use.arguments if use else bare.arguments if bare else None
-        self.tools.append(_tool_call(name, arguments, result.content, source is not None, ref, self.options))
+        self.tools.append(_tool_call(name, arguments, result.content, _retrieves(source), ref, self.options))
         if source is not None:
             if not source.structured and any(d.text for s in self.sources if not s.shadowed for d in s.documents or ()):
                 source.shadowed = True
@@ -164,20 +174,87 @@ def _tool_source(
     cut = step.truncated if step is not None else False
     if result is None:
         return Source(None, "tool", ref, start) if retrieval else None
+    returned = text_of(result) or ""
+    result = unwrapped(structured(result))
     documents = read_documents(result, strings=retrieval)
+    if documents and len(documents) == 1 and documents[0] == Document(None, returned):
+        documents = None
     if documents is not None and (retrieval or (documents and _looks_retrieved(documents))):
-        return Source(documents, "tool", ref, start, partial=cut, text=text_of(result) or "")
-    if not retrieval:
-        return None
+        if all(_says_nothing(d.text or "") and not d.id for d in documents):
+            documents = ()
+        return Source(documents, "tool", ref, start, partial=cut, text=returned)
     text = _plain(result)
-    if not text:
-        return Source((), "tool", ref, start)
+    if not text or _says_nothing(text):
+        if retrieval:
+            return Source((), "tool", ref, start)
+        return Source(None, "tool", ref, start, unsure=True) if _READS.match(name or "") else None
     found = find_passages(text, options.passage_pattern, options.pattern_seconds, whole=True)
-    if found is not None and found.documents and found.form not in ("paragraphs", "bullets"):
+    if (
+        found is not None
+        and found.documents
+        and (retrieval or _all_marked(found.documents, found.form))
+        and (found.form not in ("paragraphs", "bullets") or len(found.documents) > 1)
+    ):
         return Source(found.documents, "tool", ref, start, partial=cut, structured=False, text=text)
-    if _says_nothing(text):
-        return Source((), "tool", ref, start)
-    return Source((Document(None, text.strip()),), "tool", ref, start, partial=cut, structured=False, text=text)
+    if not retrieval:
+        return Source(None, "tool", ref, start, unsure=True) if _is_prose(text) else None
+    data = structured(text)
+    if isinstance(data, dict | list):
+        text, returned = "\n".join(_lines(data)), ""
+        if not text:
+            return Source((), "tool", ref, start)
+    else:
+        returned = text
+    return Source((Document(None, text.strip()),), "tool", ref, start, partial=cut, structured=False, text=returned)
+
+
+_READS = re.compile(r"(?:find|fetch|get|read|load|look|list|browse|open|consult|check)(?![a-z])", re.IGNORECASE)
+_TIME = re.compile(r"\d{1,4}[-:./]\d{1,2}([-:./]\d{1,4})?")
+
+
+def _retrieves(source: Source | None) -> bool:
+    return source is not None and not source.unsure
+
+
+def _all_marked(documents: Sequence[Document], form: str) -> bool:
+    """Whether a tool's text is nothing but passages with ids (not a log, whose marks are times)."""
+    if form not in ("brackets", "named", "content", "tags", "labelled", "metadata", "headed"):
+        return False
+    texts = [d.text or "" for d in documents]
+    return (
+        all(d.id or d.source or d.title for d in documents)
+        and not any(d.id and _TIME.match(d.id) for d in documents)
+        and sum(map(len, texts)) >= 40 * len(texts)
+    )
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a tool's result is text to read, so that it may have been retrieved, and not a value or a record."""
+    if len(text) < 120:
+        return False
+    data = structured(text) if text[:1] in ("{", "[") else None
+    longest = max((s for s in _strings(data)), key=len, default="") if isinstance(data, dict | list) else text
+    return len(longest) >= 120 and longest.count(" ") >= len(longest) // 12
+
+
+def _strings(data: object) -> list[str]:
+    if isinstance(data, str):
+        return [data]
+    if isinstance(data, dict):
+        return [s for value in data.values() for s in _strings(value)]
+    return [s for value in data for s in _strings(value)] if isinstance(data, list) else []
+
+
+def _lines(data: object, name: str = "") -> list[str]:
+    """Structured data as lines of text, so that none of it is lost in escapes."""
+    if isinstance(data, dict):
+        return [line for key, value in data.items() for line in _lines(value, str(key))]
+    if isinstance(data, list):
+        return [line for value in data for line in _lines(value, name)]
+    text = text_of(data)
+    if not text:
+        return []
+    return [f"{name}: {text}" if name and len(text) < 80 else text]
 
 
 def _looks_retrieved(documents: Sequence[Document]) -> bool:
@@ -200,11 +277,7 @@ def _plain(result: object) -> str:
 
 
 def _says_nothing(text: str) -> bool:
-    folded = fold(text).lower().strip(" .!\"'[](){}")
-    return folded in ("", "null", "none") or (
-        len(folded) < 80
-        and folded.startswith(("no result", "no document", "no passage", "no match", "nothing found", "no relevant"))
-    )
+    return says_nothing(text)
 
 
 def _tool_call(
@@ -240,6 +313,7 @@ def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
     """Chains that return documents: custom retrievers (texts) and custom rerankers (ids and scores only)."""
     found: list[Source] = []
     known = any(d.text for s in sources for d in s.documents or ())
+    ran = bool(sources)
     last_call = unit.call.span.start if unit.call is not None else unit.end
     for node in unit.nodes:
         step = node.step
@@ -250,6 +324,11 @@ def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
         output = step.output
         if not isinstance(output, list) and not (isinstance(output, dict) and len(output) <= 3):
             continue
+        if not known and _FETCHES.search(step.span.name):
+            documents = read_documents(output, strings=True)
+            if documents is not None and (documents or not ran) and all(d.text or d.id for d in documents):
+                found.append(Source(documents, "retriever", step.span.ref, step.span.start, partial=step.truncated))
+                continue
         documents = read_documents(output)
         if not documents or not (any(d.id or d.score is not None or d.source for d in documents)):
             continue
