@@ -27,6 +27,10 @@ _ROLES = {
     "toolmessage": "tool",
     "function": "tool",
     "functionmessage": "tool",
+    "tool-call": "assistant",
+    "tool_call": "assistant",
+    "tool-response": "tool",
+    "tool_response": "tool",
 }
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", ""})
 _CALL_PARTS = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall"})

@@ -11,7 +11,7 @@ from typing import Any
 from otel_drift.model import Attributes
 from otel_drift.normalise.document_fields import document_from_flat
 from otel_drift.normalise.documents import read_documents
-from otel_drift.normalise.messages import read_answer, read_messages, role_of
+from otel_drift.normalise.messages import read_answer, read_messages, read_parts, role_of
 from otel_drift.normalise.names import (
     CONTEXT_KEYS,
     HISTORY_KEYS,
@@ -24,7 +24,7 @@ from otel_drift.normalise.names import (
     session_in,
 )
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
-from otel_drift.normalise.values import fold, load, text_of
+from otel_drift.normalise.values import fold, load, structured, text_of
 
 _KINDS: dict[str, Kind] = {
     "LLM": "llm",
@@ -244,6 +244,12 @@ def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
         elif part.get("message_content.type") in ("tool_use", "tool_call"):
             uses.append(_use(part, "message_content."))
     text = text or "\n".join(parts)
+    if role == "assistant" and text.startswith("Calling tools:"):  # smolagents writes its memory as text
+        calls = structured(text.partition(":")[2].strip())
+        if isinstance(calls, list):
+            return ChatMessage(
+                role, "", read_parts([{**c, "type": "tool_call"} for c in calls if isinstance(c, dict)])[1]
+            )
     uses.extend(_use(call, "tool_call.") for _, call in indexed(group, "message.tool_calls."))
     name = group.get("message.function_call_name")
     if isinstance(name, str) and name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -298,7 +298,7 @@ class Step:
         """The text a model call answered, None where it called tools instead."""
         for message in reversed(self.output_messages or ()):
             if message.uses:
-                return None
+                return final_answer(message.uses)
             if message.text.strip():
                 text: str = message.text
                 return text
@@ -307,10 +307,7 @@ class Step:
     @lazy
     def last_index(self) -> int:
         """Index of the last user message given, -1 for none."""
-        messages = self.input_messages or ()
-        return next(
-            (i for i in range(len(messages) - 1, -1, -1) if messages[i].role == "user" and messages[i].text.strip()), -1
-        )
+        return last_asked(self.input_messages or ())
 
     @property
     def last_user(self) -> str | None:
@@ -323,6 +320,34 @@ class Step:
             if value is not None and value != () and value != "":
                 return value
         return None
+
+
+def last_asked(messages: Sequence[ChatMessage]) -> int:
+    """Index of the last message in which the user says something, -1 for none.
+
+    Agents that write memory as text send what a tool returned as the user's message; it begins with "Observation:".
+    """
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role == "user" and message.text.strip():
+            if index and message.text.startswith("Observation:") and messages[index - 1].role == "assistant":
+                continue
+            return index
+    return -1
+
+
+def final_answer(uses: Sequence[ToolUse]) -> str | None:
+    """The answer that an agent gives by calling a tool for it (smolagents and others), None for other tools."""
+    if len(uses) != 1 or uses[0].name not in ("final_answer", "final_result", "final_response"):
+        return None
+    arguments, _ = load(uses[0].arguments or "")
+    if not isinstance(arguments, dict):
+        return None
+    for key in ("answer", "final_answer", "response", "output", "text"):
+        text = arguments.get(key)
+        if isinstance(text, str) and text.strip():
+            return text
+    return None
 
 
 def _longest(value: Any) -> int:

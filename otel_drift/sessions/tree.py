@@ -254,7 +254,7 @@ def _holds(value: Any, text: str, only: str | None = None) -> bool:
     return False
 
 
-_OBSERVATIONS = ("observation", "tool result", "function result", "tool response", "result:")
+OBSERVATIONS = ("observation", "tool result", "function result", "tool response", "result:")
 
 
 def _history_grows(calls: Sequence[Node]) -> bool:
@@ -267,7 +267,7 @@ def _history_grows(calls: Sequence[Node]) -> bool:
         for index, message in enumerate(messages):
             if message.role == "assistant" and message.text and not message.uses and fold(message.text) in answers:
                 later = [m for m in messages[index + 1 :] if m.role == "user" and m.text.strip()]
-                if later and not later[0].text.lstrip().lower().startswith(_OBSERVATIONS):
+                if later and not later[0].text.lstrip().lower().startswith(OBSERVATIONS):
                     return True
     return False
 

@@ -11,10 +11,10 @@ from otel_drift.normalise import Step
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import ANSWER_KEYS, CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
-from otel_drift.normalise.step import ChatMessage
+from otel_drift.normalise.step import ChatMessage, final_answer, last_asked
 from otel_drift.normalise.values import fold, load
-from otel_drift.sessions.tree import Node
-from otel_drift.sessions.user_text import dspy_fields, transcript, user_text
+from otel_drift.sessions.tree import OBSERVATIONS, Node
+from otel_drift.sessions.user_text import dspy_fields, from_template, transcript, user_text
 
 _NOT_ANSWER = frozenset({"reasoning", "rationale", "thought", "thoughts", "completed", "explanation"})
 Pair = tuple[str, str]
@@ -133,7 +133,7 @@ class Unit:
     @lazy
     def last_index(self) -> int:
         """Index of the last user message in `given`, -1 for none."""
-        return max((i for i, m in enumerate(self.given) if m.role == "user" and m.text.strip()), default=-1)
+        return last_asked(self.given)
 
     @lazy
     def last_message(self) -> str | None:
@@ -148,12 +148,18 @@ class Unit:
             value = wrapper.input
             if value not in (None, "", [], {}):
                 if isinstance(value, str) and value.strip() and not value.startswith(("{", "[{")):
-                    root = value
+                    root = None if self._only_repeats(wrapper, value) else value
                 break
         return user_text(self.last_message, self._candidates(), root)
 
+    def _only_repeats(self, wrapper: Step, text: str) -> bool:
+        """Whether a wrapper's input is the model's message again: an SDK's outer span knows nothing of its own."""
+        return bool(wrapper.input_messages) and fold(text) == fold(self.last_message or "")
+
     def _candidates(self) -> Iterator[tuple[str, bool]]:
         for wrapper in self.path:
+            if isinstance(wrapper.input, str) and self._only_repeats(wrapper, wrapper.input):
+                continue
             for text in leaves(wrapper.input, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:12]:
                 yield text, True
         for node in self.nodes:
@@ -167,7 +173,7 @@ class Unit:
         for call in self.calls:
             if call is not self.call:
                 asked = call.last_user
-                if asked:
+                if asked and asked != self.last_message:
                     yield asked, True
 
     @lazy
@@ -177,18 +183,14 @@ class Unit:
         if pairs:
             return pairs
         for wrapper in self.path:
-            value = wrapper.input
-            if isinstance(value, dict):
-                for key in HISTORY_KEYS:
-                    if isinstance(value.get(key), list) and value[key]:
-                        pairs = _pairs(read_messages(value[key], "user"))
-                        if pairs:
-                            return pairs[:-1] if pairs[-1][1] == "" else pairs
+            for value in _histories(wrapper.input):
+                pairs = _history_pairs(value)
+                if pairs:
+                    return pairs
         system = next((m.text for m in self.given if m.role == "system"), None)
         for text in [self.last_message, system, *(c.last_user for c in self.calls if c is not self.call)]:
-            said = transcript(text) if text and "\n" in text else []
-            pairs = _pairs(tuple(ChatMessage(role, body) for role, body in said))
-            if pairs and pairs[-1][1]:
+            pairs = _transcribed(text) if text and "\n" in text else []
+            if pairs:
                 return pairs
         return []
 
@@ -247,6 +249,8 @@ class Unit:
         """What a later turn's last history pair may be: this question and answer, raw or as sent."""
         users = {fold(t) for t in (self.user, self.last_message) if t}
         answers = {fold(t) for t in (self.answer, *(c.answer_text for c in self.finals)) if t}
+        users.update(first_line(t) for t in (self.user,) if t and "\n" in t)
+        answers.update(first_line(t) for t in (self.answer,) if t and "\n" in t)
         return frozenset((u, a) for u in users or {""} for a in answers)
 
 
@@ -257,14 +261,63 @@ def _pairs(messages: Sequence[ChatMessage]) -> list[Pair]:
     pairs: list[Pair] = []
     asked, said = "", ""
     for message in messages:
-        if message.role == "user" and message.text.strip():
+        text = message.text
+        if message.role == "user" and text.strip() and not text.lstrip().lower().startswith(OBSERVATIONS):
             if said:
                 pairs.append((asked, said))
-            asked, said = fold(message.text), ""  # of several in a row (context, then question) the last one asks
-        elif message.role == "assistant" and message.text.strip():
-            said = fold(message.text)
+            if "[[ ## " in text:
+                text = from_template(text) or text
+            asked, said = fold(text), ""  # of several in a row (context, then question) the last one asks
+        elif message.role == "assistant" and text.strip():
+            said = fold(unwrapped(text) if "[[ ## " in text else text)
+        elif message.uses and (final := final_answer(message.uses)):
+            said = fold(final)
     if said:
         pairs.append((asked, said))
+    return pairs
+
+
+def first_line(text: str) -> str:
+    """What of a text is compared with a conversation that was written into a prompt: where it ends there is unclear."""
+    return fold(text.strip().partition("\n")[0])
+
+
+def _transcribed(text: str, names: bool = False) -> list[Pair]:
+    """The pairs of a conversation written as text, each text's first line."""
+    said = transcript(text, names)
+    return _pairs([ChatMessage(role, first_line(body)) for role, body in said])
+
+
+def _histories(value: Any, depth: int = 0) -> Iterator[Any]:
+    """What stands under the names that a history usually has, in a wrapper's (nested) input."""
+    if not isinstance(value, dict) or depth > 3:
+        return
+    for key, inner in value.items():
+        if inner and isinstance(key, str) and key.lower() in HISTORY_KEYS:
+            if isinstance(inner, dict) and isinstance(inner.get("messages"), list):
+                inner = inner["messages"]
+            yield inner
+        elif isinstance(inner, dict):
+            yield from _histories(inner, depth + 1)
+
+
+def _history_pairs(value: Any) -> list[Pair]:
+    """The pairs of a history: messages, mappings or pairs of a question and an answer, or text."""
+    if isinstance(value, str):
+        return _transcribed(value, names=True) if "\n" in value else []
+    if not isinstance(value, list):
+        return []
+    pairs = _pairs(read_messages(value, "user"))
+    if pairs:
+        return pairs[:-1] if pairs[-1][1] == "" else pairs
+    for item in value:
+        if isinstance(item, dict) and "role" not in item and "type" not in item:
+            item = list(item.values())
+        if not isinstance(item, list | tuple) or len(item) < 2:
+            return []
+        if not isinstance(item[0], str) or not isinstance(item[-1], str):
+            return []
+        pairs.append((fold(item[0]), fold(item[-1])))
     return pairs
 
 

@@ -125,11 +125,14 @@ _TURN = re.compile(
 )
 
 
-def transcript(text: str) -> list[tuple[str, str]]:
-    """A conversation written into one text (``user: …`` / ``assistant: …`` lines), as (role, text) in order."""
+def transcript(text: str, names: bool = False) -> list[tuple[str, str]]:
+    """A conversation written into one text (``user: …`` / ``assistant: …`` lines), as (role, text) in order.
+
+    With `names` two other names that take turns are read as user and assistant too (the text is known to be one).
+    """
     marks = list(_TURN.finditer(text))
     if len(marks) < 2:
-        return []
+        return _named_transcript(text) if names else []
     said = []
     for index, mark in enumerate(marks):
         stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
@@ -139,3 +142,21 @@ def transcript(text: str) -> list[tuple[str, str]]:
         role = "user" if mark["role"].lower() in ("user", "human", "customer") else "assistant"
         said.append((role, body.strip()))
     return said
+
+
+_NAMED = re.compile(r"^[ \t]*(?P<name>[^\W\d_][\w ]{0,20}?)[ \t]*:[ \t]*", re.MULTILINE)
+
+
+def _named_transcript(text: str) -> list[tuple[str, str]]:
+    """A conversation of two names: the one that begins it asks, lines of other names belong to what is said."""
+    marks = list(_NAMED.finditer(text))
+    if len(marks) < 2 or marks[0].start() > 0:
+        return []
+    first = marks[0]["name"].lower()
+    second = next((m["name"].lower() for m in marks if m["name"].lower() != first), None)
+    marks = [m for m in marks if m["name"].lower() in (first, second)]
+    stops = [*(m.start() for m in marks[1:]), len(text)]
+    return [
+        ("user" if mark["name"].lower() == first else "assistant", text[mark.end() : stop].strip())
+        for mark, stop in zip(marks, stops, strict=True)
+    ]
