@@ -14,6 +14,23 @@ from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import annotation, delivery
 from otel_drift.model import Annotation, WriteReport
 
+# Statements of every commit, made once: making one takes longer than running it.
+_CURRENT = sa.select(annotation.c.annotation_id, annotation.c.revision, annotation.c.withdrawn).where(
+    annotation.c.annotation_id.in_(sa.bindparam("keys", expanding=True)), annotation.c.current
+)
+_OF_SINK = sa.select(delivery.c.annotation_id, delivery.c.revision, delivery.c.attempts).where(
+    delivery.c.sink == sa.bindparam("to"), delivery.c.annotation_id.in_(sa.bindparam("keys", expanding=True))
+)
+_SUPERSEDE = (
+    sa.update(delivery)
+    .where(
+        delivery.c.sink == sa.bindparam("to"),
+        delivery.c.annotation_id.in_(sa.bindparam("keys", expanding=True)),
+        delivery.c.state == "owed",
+    )
+    .values(state="superseded")
+)
+
 
 def owe(connection: Connection, annotation_ids: Sequence[str], sinks: Iterable[str]) -> None:
     """Owe each sink the current revision of each annotation, unless it was owed there before.
@@ -26,11 +43,7 @@ def owe(connection: Connection, annotation_ids: Sequence[str], sinks: Iterable[s
     current = {
         row.annotation_id: row
         for chunk in chunks(annotation_ids)
-        for row in connection.execute(
-            sa.select(annotation.c.annotation_id, annotation.c.revision, annotation.c.withdrawn).where(
-                annotation.c.annotation_id.in_(chunk), annotation.c.current
-            )
-        )
+        for row in connection.execute(_CURRENT, {"keys": chunk})
     }
     for sink in dict.fromkeys(sinks):
         _owe_sink(connection, [current[key] for key in annotation_ids if key in current], sink)
@@ -86,18 +99,13 @@ def _owe_sink(connection: Connection, rows: Sequence[sa.Row[Any, Any, Any]], sin
     latest: dict[str, int] = {}
     arrived: set[str] = set()
     for chunk in chunks([row.annotation_id for row in rows]):
-        query = sa.select(delivery).where(delivery.c.sink == sink, delivery.c.annotation_id.in_(chunk))
-        for known in connection.execute(query):
+        for known in connection.execute(_OF_SINK, {"to": sink, "keys": chunk}):
             latest[known.annotation_id] = max(latest.get(known.annotation_id, 0), known.revision)
             if known.attempts:
                 arrived.add(known.annotation_id)
     new = [row for row in rows if latest.get(row.annotation_id, 0) < row.revision]
-    for chunk in chunks([row.annotation_id for row in new]):
-        connection.execute(
-            sa.update(delivery)
-            .where(delivery.c.sink == sink, delivery.c.annotation_id.in_(chunk), delivery.c.state == "owed")
-            .values(state="superseded")
-        )
+    for chunk in chunks([row.annotation_id for row in new if row.annotation_id in latest]):
+        connection.execute(_SUPERSEDE, {"to": sink, "keys": chunk})
     owed = [row for row in new if not row.withdrawn or row.annotation_id in arrived]
     if owed:
         connection.execute(

@@ -11,6 +11,12 @@ from otel_drift.ledger import records
 from otel_drift.ledger.schema import evidence, finding, passage
 from otel_drift.model import Session, Unit
 
+_PRINT = (
+    sa.update(finding)
+    .where(finding.c.result_id == sa.bindparam("of_result"), finding.c.position == sa.bindparam("at"))
+    .values(fingerprint=sa.bindparam("print"))
+)
+
 
 def keep(connection: Connection, result_id: int, result: Unit) -> None:
     """Store what a new result rests on; its texts only where a person may have to read them."""
@@ -18,17 +24,18 @@ def keep(connection: Connection, result_id: int, result: Unit) -> None:
     packet = records.to_json(rests_on.packet(result)) if wanted else None
     user = result.session.user
     connection.execute(
-        sa.insert(evidence).values(
-            result_id=result_id,
-            frame=records.to_json(rests_on.frame(result)),
-            for_user=None if user is None else records.column(user),
-            packet=packet,
-            packet_sha256=None if packet is None else records.sha256(packet),
-        )
+        sa.insert(evidence),
+        {
+            "result_id": result_id,
+            "frame": records.to_json(rests_on.frame(result)),
+            "for_user": None if user is None else records.column(user),
+            "packet": packet,
+            "packet_sha256": None if packet is None else records.sha256(packet),
+        },
     )
     rows, prints = [], []
     for position, (one, behind) in enumerate(zip(result.findings, rests_on.passages_behind(result), strict=True)):
-        prints.append({"at": position, "print": rests_on.fingerprint(one, behind)})
+        prints.append({"of_result": result_id, "at": position, "print": rests_on.fingerprint(one, behind)})
         rows += [
             {
                 "result_id": result_id,
@@ -43,12 +50,7 @@ def keep(connection: Connection, result_id: int, result: Unit) -> None:
     if rows:
         connection.execute(sa.insert(passage), rows)
     if prints:
-        connection.execute(
-            sa.update(finding)
-            .where(finding.c.result_id == result_id, finding.c.position == sa.bindparam("at"))
-            .values(fingerprint=sa.bindparam("print")),
-            prints,
-        )
+        connection.execute(_PRINT, prints)
 
 
 def complete(connection: Connection, result_id: int, result: Unit) -> None:

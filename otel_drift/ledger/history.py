@@ -23,12 +23,16 @@ _SAID = sa.case(
     (item.c.status.in_(_DECIDED), item.c.status), (_OF_UNIT.c.status.in_(_DECIDED), _OF_UNIT.c.status)
 ).label("said")
 """A person's verdict on a finding, or else on its unit."""
+_LEAVE = sa.delete(membership).where(
+    membership.c.run_id == sa.bindparam("of_run"), membership.c.unit_id == sa.bindparam("of_unit")
+)
+_JOIN = sa.insert(membership)
 
 
 def join(connection: Connection, run_id: int, unit_id: str, result_id: int) -> None:
     """Note that a unit belongs to a run, with this result."""
-    connection.execute(sa.delete(membership).where(membership.c.run_id == run_id, membership.c.unit_id == unit_id))
-    connection.execute(sa.insert(membership).values(run_id=run_id, unit_id=unit_id, result_id=result_id))
+    connection.execute(_LEAVE, {"of_run": run_id, "of_unit": unit_id})
+    connection.execute(_JOIN, {"run_id": run_id, "unit_id": unit_id, "result_id": result_id})
 
 
 def runs(connection: Connection) -> list[dict[str, Any]]:

@@ -13,13 +13,19 @@ from otel_drift.ledger import records
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import finding, mute, unit
 
+_HOLDING = sa.select(mute.c.fingerprint, mute.c.why).where(
+    mute.c.fingerprint.in_(sa.bindparam("keys", expanding=True)),
+    mute.c.removed.is_(None),
+    sa.or_(mute.c.until.is_(None), mute.c.until > sa.bindparam("now")),
+)
+
 
 def holding(connection: Connection, fingerprints: Sequence[str]) -> dict[str, str]:
     """Which of these fingerprints are muted now, and why."""
     now, found = time.time_ns(), {}
     for chunk in chunks(list(dict.fromkeys(fingerprints))):
-        query = sa.select(mute.c.fingerprint, mute.c.why).where(mute.c.fingerprint.in_(chunk), _holds(now))
-        found.update({row.fingerprint: row.why for row in connection.execute(query)})
+        rows = connection.execute(_HOLDING, {"keys": chunk, "now": now})
+        found.update({row.fingerprint: row.why for row in rows})
     return found
 
 

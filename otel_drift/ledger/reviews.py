@@ -20,16 +20,22 @@ from otel_drift.review import Verdict
 
 _DECIDED = ("confirmed", "rejected")
 
+# Statements of every commit, made once: making one takes longer than running it.
+_PRINTS = sa.select(finding.c.event_id, finding.c.fingerprint).where(
+    finding.c.result_id == sa.bindparam("of_result"), finding.c.fingerprint.is_not(None)
+)
+_OF_UNIT = sa.select(item).where(item.c.unit_id == sa.bindparam("of_unit"))
+_ITEMS = sa.select(item).where(item.c.item_id.in_(sa.bindparam("keys", expanding=True)))
+_VERDICTS = _ITEMS.where(item.c.status.in_(_DECIDED))
+
 
 def settled(connection: Connection, result_id: int, result: Unit) -> tuple[Unit, dict[str, Verdict]]:
     """A unit as it was judged, with what people said of it; and their verdicts by item id."""
     verdicts = _verdicts(connection, result)
     prints: dict[str, str] = {}
     if result.findings:
-        query = sa.select(finding.c.event_id, finding.c.fingerprint).where(
-            finding.c.result_id == result_id, finding.c.fingerprint.is_not(None)
-        )
-        prints = {row.event_id: row.fingerprint for row in connection.execute(query)}
+        rows = connection.execute(_PRINTS, {"of_result": result_id})
+        prints = {row.event_id: row.fingerprint for row in rows}
     why = mutes.holding(connection, list(prints.values()))
     muted = {
         one.event_id: why[key]
@@ -54,10 +60,9 @@ def demand(connection: Connection, result_id: int, result: Unit, domain: str | N
     """
     wanted = {one.item_id: one for one in policy.demands(result, domain)}
     unit_id = records.column(result.unit_id)
-    query = sa.select(item).where(item.c.unit_id == unit_id)
-    known: dict[str, Any] = {row.item_id: row for row in connection.execute(query)}
+    known: dict[str, Any] = {row.item_id: row for row in connection.execute(_OF_UNIT, {"of_unit": unit_id})}
     for chunk in chunks([key for key in wanted if key not in known]):
-        known |= {row.item_id: row for row in connection.execute(sa.select(item).where(item.c.item_id.in_(chunk)))}
+        known |= {row.item_id: row for row in connection.execute(_ITEMS, {"keys": chunk})}
     now = time.time_ns()
     new, said = [], []
     for key, one in wanted.items():
@@ -111,8 +116,7 @@ def _verdicts(connection: Connection, result: Unit) -> dict[str, Verdict]:
     keys = [policy.unit_item_id(result.unit_id), *map(policy.finding_item_id, result.findings)]
     found: dict[str, Verdict] = {}
     for chunk in chunks(keys):
-        query = sa.select(item).where(item.c.item_id.in_(chunk), item.c.status.in_(_DECIDED))
-        for row in connection.execute(query):
+        for row in connection.execute(_VERDICTS, {"keys": chunk}):
             by, why = row.resolved_by or "", row.why or ""
             found[row.item_id] = Verdict(row.item_id, row.event_id, row.status, by, why, row.resolved or 0)
     return found

@@ -20,16 +20,35 @@ _SETTLED = ("answer_", "turn_exceeds_window", "comparison_exceeds_window", "sour
 """How reasons for ``inconclusive`` begin that the same ask would meet again. After any other (judge down, time-out,
 rate limit, budget, wrong key) the next run asks again."""
 
+# Statements of every commit, made once: making one takes longer than running it.
+_UNIT: sa.BindParameter[str] = sa.bindparam("of_unit")
+_KEYS: sa.BindParameter[str] = sa.bindparam("keys", expanding=True)
+_IS_CURRENT = sa.and_(unit.c.unit_id == _UNIT, unit.c.current)
+_WITH_PRINT = sa.and_(_IS_CURRENT, unit.c.fingerprint == sa.bindparam("print"))
+_FOUND = sa.select(unit).where(_WITH_PRINT, unit.c.body.is_not(None))
+_SAME = sa.select(unit.c.result_id).where(_WITH_PRINT, unit.c.body_sha256 == sa.bindparam("digest"))
+_OUTDATE = sa.update(unit).where(_IS_CURRENT).values(current=False)
+_ADD = sa.insert(unit).returning(unit.c.result_id)
+_INSTRUCTIONS = sa.select(instructions.c.sha256).where(instructions.c.sha256.in_(_KEYS))
+_SAID = sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == _UNIT)
+_STANDS = sa.union(
+    _SAID,
+    sa.select(annotation.c.annotation_id).where(
+        annotation.c.unit_id == _UNIT, annotation.c.current, annotation.c.withdrawn
+    ),
+)
+_UNSAY = sa.delete(contribution).where(contribution.c.unit_id == _UNIT, contribution.c.annotation_id.in_(_KEYS))
+_CONTRIBUTIONS = sa.select(contribution).where(contribution.c.annotation_id.in_(_KEYS)).order_by(contribution.c.unit_id)
+_LAST = sa.select(annotation).where(annotation.c.annotation_id.in_(_KEYS), annotation.c.current)
+_REPLACE = (
+    sa.update(annotation).where(annotation.c.annotation_id.in_(_KEYS), annotation.c.current).values(current=False)
+)
+
 
 def find(connection: Connection, unit_id: str, fingerprint: str, session: Session) -> Unit | None:
     """The current result of a unit, if it is for exactly this fingerprint and would not turn out otherwise now."""
     row = connection.execute(
-        sa.select(unit).where(
-            unit.c.unit_id == records.column(unit_id),
-            unit.c.current,
-            unit.c.fingerprint == records.column(fingerprint),
-            unit.c.body.is_not(None),
-        )
+        _FOUND, {"of_unit": records.column(unit_id), "print": records.column(fingerprint)}
     ).one_or_none()
     if row is None or (row.outcome == "inconclusive" and not _is_settled(row.reason)):
         return None
@@ -102,11 +121,7 @@ def owe(connection: Connection, unit_id: str, sinks: Iterable[str], first: Seque
         first: Annotations owed before the unit's others, in this order.
     """
     unit_id = records.column(unit_id)
-    stands = sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == unit_id)
-    taken_back = sa.select(annotation.c.annotation_id).where(
-        annotation.c.unit_id == unit_id, annotation.c.current, annotation.c.withdrawn
-    )
-    others = sorted(connection.execute(sa.union(stands, taken_back)).scalars())
+    others = sorted(connection.execute(_STANDS, {"of_unit": unit_id}).scalars())
     deliveries.owe(connection, list(dict.fromkeys([*first, *others])), sinks)
 
 
@@ -132,8 +147,7 @@ def _from_row(connection: Connection, row: sa.Row[Any], session: Session) -> Uni
 
 def _say(connection: Connection, result: Unit, says: dict[str, Annotation], sinks: Iterable[str]) -> None:
     """Replace what a unit says, withdraw what it no longer says, and owe both."""
-    of_unit = contribution.c.unit_id == records.column(result.unit_id)
-    said = set(connection.execute(sa.select(contribution.c.annotation_id).where(of_unit)).scalars())
+    said = set(connection.execute(_SAID, {"of_unit": records.column(result.unit_id)}).scalars())
     # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
     vanished = set() if result.outcome == "inconclusive" else said - set(says)
     _contribute(connection, result.unit_id, says, sorted(vanished | (said & set(says))))
@@ -156,37 +170,35 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
     bodies = [records.finding_to_json(one) for one in result.findings]
     digest = records.sha256(records.to_json([body, bodies]))
     unit_id, fingerprint = records.column(result.unit_id), records.column(result.content_sha256)
-    is_current = sa.and_(unit.c.unit_id == unit_id, unit.c.current)
     if all(one.cached for one in result.attempts):
-        same = sa.and_(is_current, unit.c.fingerprint == fingerprint, unit.c.body_sha256 == digest)
-        known: int | None = connection.execute(sa.select(unit.c.result_id).where(same)).scalar()
+        same = {"of_unit": unit_id, "print": fingerprint, "digest": digest}
+        known: int | None = connection.execute(_SAME, same).scalar()
         if known is not None:
             evidence.complete(connection, known, result)
             return known
-    connection.execute(sa.update(unit).where(is_current).values(current=False))
+    connection.execute(_OUTDATE, {"of_unit": unit_id})
     session_id = result.session.session_id
     result_id: int = connection.execute(
-        sa.insert(unit)
-        .values(
-            unit_id=unit_id,
-            fingerprint=fingerprint,
-            current=True,
-            run_id=run_id,
-            audit=records.column(result.audit),
-            session_key=records.column(result.session.key),
-            session_id=None if session_id is None else records.column(session_id),
-            outcome=result.outcome,
-            reason=None if result.reason is None else records.column(result.reason),
-            severity=result.severity,
-            body=body,
-            body_sha256=digest,
-            calls=result.calls,
-            input_tokens=result.input_tokens,
-            output_tokens=result.output_tokens,
-            cost=result.cost,
-            created=time.time_ns(),
-        )
-        .returning(unit.c.result_id)
+        _ADD,
+        {
+            "unit_id": unit_id,
+            "fingerprint": fingerprint,
+            "current": True,
+            "run_id": run_id,
+            "audit": records.column(result.audit),
+            "session_key": records.column(result.session.key),
+            "session_id": None if session_id is None else records.column(session_id),
+            "outcome": result.outcome,
+            "reason": None if result.reason is None else records.column(result.reason),
+            "severity": result.severity,
+            "body": body,
+            "body_sha256": digest,
+            "calls": result.calls,
+            "input_tokens": result.input_tokens,
+            "output_tokens": result.output_tokens,
+            "cost": result.cost,
+            "created": time.time_ns(),
+        },
     ).scalar_one()
     _keep_instructions(connection, result.attempts)
     _insert(connection, attempt, [_attempt_row(result_id, one) for one in result.attempts])
@@ -218,8 +230,7 @@ def _keep_instructions(connection: Connection, attempts: Sequence[Attempt]) -> N
         bodies |= records.messages_to_json(one)[1]
     known: set[str] = set()
     for chunk in chunks(list(bodies)):
-        query = sa.select(instructions.c.sha256).where(instructions.c.sha256.in_(chunk))
-        known |= set(connection.execute(query).scalars())
+        known |= set(connection.execute(_INSTRUCTIONS, {"keys": chunk}).scalars())
     _insert(
         connection,
         instructions,
@@ -253,9 +264,7 @@ def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
 def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation], replaced: Sequence[str]) -> None:
     unit_id = records.column(unit_id)
     for chunk in chunks(replaced):
-        connection.execute(
-            sa.delete(contribution).where(contribution.c.unit_id == unit_id, contribution.c.annotation_id.in_(chunk))
-        )
+        connection.execute(_UNSAY, {"of_unit": unit_id, "keys": chunk})
     _insert(
         connection,
         contribution,
@@ -271,10 +280,8 @@ def _revise(connection: Connection, unit_id: str, annotation_ids: Sequence[str])
     last: dict[str, sa.Row[Any]] = {}
     said: dict[str, list[Annotation]] = {}
     for chunk in chunks(annotation_ids):
-        query = sa.select(annotation).where(annotation.c.annotation_id.in_(chunk), annotation.c.current)
-        last |= {row.annotation_id: row for row in connection.execute(query)}
-        query = sa.select(contribution).where(contribution.c.annotation_id.in_(chunk)).order_by(contribution.c.unit_id)
-        for one in connection.execute(query):
+        last |= {row.annotation_id: row for row in connection.execute(_LAST, {"keys": chunk})}
+        for one in connection.execute(_CONTRIBUTIONS, {"keys": chunk}):
             said.setdefault(one.annotation_id, []).append(records.annotation_from_json(one.body, 0))
     new = [
         row
@@ -282,11 +289,7 @@ def _revise(connection: Connection, unit_id: str, annotation_ids: Sequence[str])
         if (row := _next_revision(key, records.column(unit_id), said.get(key, []), last.get(key)))
     ]
     for chunk in chunks([row["annotation_id"] for row in new if row["revision"] > 1]):
-        connection.execute(
-            sa.update(annotation)
-            .where(annotation.c.annotation_id.in_(chunk), annotation.c.current)
-            .values(current=False)
-        )
+        connection.execute(_REPLACE, {"keys": chunk})
     _insert(connection, annotation, new)
 
 
