@@ -6,7 +6,9 @@ import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from os.path import commonprefix
 
+from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.tree import Node, order
 from otel_drift.sessions.unit import Unit, _variants
@@ -26,12 +28,12 @@ class Draft:
 def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
     """Turns of one session in order."""
     ordered = sorted(units, key=_order)
-    ordered = _without_duplicates(ordered)
+    ordered = _without_afterwork(_without_duplicates(ordered))
     ordered = _joined(_without_echoes(ordered))
     ordered = _without_failures(ordered, int(retry_seconds * 1e9))
     ordered = _by_history(ordered)
     _choose_answers(ordered)
-    return _alternatives(ordered)
+    return _without_branches(_alternatives(ordered))
 
 
 def is_part(unit: Unit) -> bool:
@@ -101,7 +103,9 @@ def _is_twin(one: Unit, other: Unit) -> bool:
 
 def _says_nothing(whole: Unit, part: Unit) -> bool:
     """Whether `part` is a bare model call without output, inside the time and with the question of `whole`."""
-    if part.answered or part.failed or part.wrapped or not part.calls or part.has_sources or not whole.answered:
+    if part.answered or part.failed or part.wrapped or not part.calls or part.has_sources:
+        return False
+    if not any(c.output_messages for c in whole.calls) and not whole.answered:
         return False
     if any(c.output_messages for c in part.calls):
         return False
@@ -134,6 +138,20 @@ def _call_known(whole: Unit, part: Unit) -> bool:
 def _use_ids(step: object) -> frozenset[str]:
     messages = getattr(step, "output_messages", None) or ()
     return frozenset(u.id or f"{u.name}{u.arguments}" for m in messages for u in m.uses)
+
+
+def _without_afterwork(units: list[Unit]) -> list[Unit]:
+    """Calls that were given an answer of the session to work on (titles, suggestions, checks) are no turns."""
+    given = [unit.works_on if unit.answered and not unit.told else None for unit in units]
+    if not any(given):
+        return units
+    kept: list[Unit] = []
+    answers: set[str] = set()
+    for unit, text in zip(units, given, strict=True):
+        if text is None or text not in answers:
+            kept.append(unit)
+            answers.update(fold(call.answer_text or "") for call in unit.finals)
+    return kept
 
 
 def _without_echoes(units: list[Unit]) -> list[Unit]:
@@ -266,16 +284,50 @@ def _by_history(units: list[Unit]) -> list[Unit]:
 
 
 def _choose_answers(units: Sequence[Unit]) -> None:
-    """Where a unit has several texts, the one that the next turn's history holds is the answer."""
-    for unit, following in itertools.pairwise(units):
-        if len(unit.finals) > 1 and following.history:
+    """Where a unit has several texts, the one that the next turn's history holds is the answer.
+
+    Of the others (the last turn) the one that was asked for as the answers of the other turns were.
+    """
+    known: list[Step] = []
+    unsure: list[Unit] = []
+    for unit, following in itertools.zip_longest(units, units[1:]):
+        held = False
+        if following is not None and following.history:
             said = following.history[-1][1]
+            held = bool(said) and said == fold(unit.answer or "")
             if (
-                said
-                and said != fold(unit.answer or "")
+                len(unit.finals) > 1
+                and said
+                and not held
                 and any(said in _variants(c.answer_text or "") for c in unit.finals)
             ):
                 unit.choose(said)
+                held = True
+        if held or unit.told:
+            if unit.call is not None:
+                known.append(unit.call)
+        elif len(unit.finals) > 1:
+            unsure.append(unit)
+    if known:
+        for unit in unsure:
+            _choose_alike(unit, known[-3:])
+
+
+def _choose_alike(unit: Unit, known: Sequence[Step]) -> None:
+    """Of a unit's texts take the one whose call begins with the instructions of calls known to have answered."""
+
+    def likeness(call: Step | None) -> int:
+        begins = _begins(call) if call is not None else ""
+        return max(len(commonprefix([begins, _begins(other)])) for other in known)
+
+    best = max(reversed(unit.finals), key=likeness)
+    if likeness(best) > likeness(unit.call):
+        unit.choose(fold(best.answer_text or ""))
+
+
+def _begins(call: Step) -> str:
+    first = next(iter(call.input_messages or ()), None)
+    return f"{first.role} {first.text[:400]}" if first is not None and first.role == "system" else ""
 
 
 def _alternatives(units: Sequence[Unit]) -> list[Draft]:
@@ -297,7 +349,8 @@ def _alternatives(units: Sequence[Unit]) -> list[Draft]:
         old_counts = any(pairs_in(draft.unit, pairs) for pairs in after)
         new_counts = any(pairs_in(unit, pairs) for pairs in after)
         same_message = fold(draft.unit.user or "") == fold(unit.user or "")
-        if not same_message and not old_counts and not new_counts:
+        stored = any(pairs_in(draft.unit, pairs) for pairs in later_pairs[:index])
+        if not same_message and not old_counts and not new_counts and not stored:
             drafts.append(Draft(unit))
         elif old_counts and not new_counts:
             draft.alternatives.append(unit)
@@ -307,6 +360,31 @@ def _alternatives(units: Sequence[Unit]) -> list[Draft]:
             draft.alternatives.append(draft.unit)
             draft.unit = unit
     return drafts
+
+
+def _without_branches(drafts: list[Draft]) -> list[Draft]:
+    """Turns that went on from a given-up answer become alternatives of the turns that stand in their place."""
+    given_up: dict[tuple[str, str], tuple[Draft, int]] = {
+        pair: (draft, 0) for draft in drafts for unit in draft.alternatives for pair in unit.pairs_after
+    }
+    if not given_up:
+        return drafts
+    kept: list[Draft] = []
+    counts: set[tuple[str, str]] = set()
+    moved: list[tuple[Draft, Draft, int]] = []
+    for draft in drafts:
+        last = draft.unit.history[-1] if draft.unit.history else None
+        if last is not None and last in given_up and last not in counts:
+            home, steps = given_up[last]
+            moved.append((draft, home, steps + 1))
+            given_up.update((pair, (home, steps + 1)) for pair in draft.unit.pairs_after)
+        else:
+            kept.append(draft)
+            counts.update(draft.unit.pairs_after)
+    for draft, home, steps in moved:
+        place = min(kept.index(home) + steps, len(kept) - 1)
+        kept[place].alternatives.extend((draft.unit, *draft.alternatives))
+    return kept
 
 
 def _branches(one: Unit, other: Unit) -> bool:

@@ -105,6 +105,10 @@ class Digest:
     answered: bool = False
     passages: tuple[int, ...] = ()
     talks: bool = False
+    works_on: bool = False
+    """Whether it only works on an answer that another trace gave."""
+    silent: bool = False
+    """Whether its model calls were recorded without any content."""
     voice: int = 0
     """The instrumentations that recorded the model calls."""
 
@@ -122,7 +126,11 @@ def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
     first, last = talk[0], talk[-1]
     digest = Digest(answered=any(u.answered for u in talk), talks=True)
     digest.voice = _hash(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
-    digest.before = tuple(_hash(q, a) for q, a in first.history[-MAX_PAIRS:])
+    history = first.history
+    if len(talk) == 1 and first.works_on and not first.told:
+        digest.works_on, history = True, first.ending
+    digest.silent = not any(u.answered or u.user or u.failed or u.wrapped or u.has_sources for u in talk)
+    digest.before = tuple(_hash(q, a) for q, a in history[-MAX_PAIRS:])
     asked = fold(first.user or "")
     digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
     if last.answer:

@@ -138,6 +138,7 @@ class _Lone:
         self._read(self._before_orphans())
         ordered = sorted(self.digests, key=self._time)
         self._twins(ordered)
+        self._silent(ordered)
         self._histories(ordered)
         self._unfinished(ordered)
         self._searches(ordered)
@@ -211,6 +212,21 @@ class _Lone:
                     self.links.join(trace, other)
             by_turn[d.turn].append(trace)
 
+    def _silent(self, ordered: Sequence[str]) -> None:
+        """Calls without content that ran within another trace's call: a second instrumentation of the same call."""
+        talking: list[str] = []
+        for trace in ordered:
+            d, f = self.digests[trace], self.facts[trace]
+            if not d.talks:
+                continue
+            if not d.silent:
+                talking = [t for t in talking if self.facts[t].end > f.start]
+                talking.append(trace)
+            elif trace in self.lone:
+                home = next((t for t in reversed(talking) if self.facts[t].end >= f.end and self._near(t, trace)), None)
+                if home is not None:
+                    self.links.join(trace, home)
+
     def _histories(self, ordered: Sequence[str]) -> None:
         by_last: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
         for trace in ordered:
@@ -244,7 +260,7 @@ class _Lone:
         others = [other for score, other in best.values() if score == top]
         if len(others) > 1:
             others = [other for other in others if other not in self.continued]
-        if len(others) == 1 and self.links.join(trace, others[0]):
+        if len(others) == 1 and self.links.join(trace, others[0]) and not self.digests[trace].works_on:
             self.continued.add(others[0])
 
     def _unfinished(self, ordered: Sequence[str]) -> None:

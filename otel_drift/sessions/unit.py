@@ -31,6 +31,8 @@ class Unit:
         self.end = max(n.step.span.end for n in nodes)
         self.traces: list[str] = [nodes[0].step.span.trace_id]
         self.chosen: str | None = None
+        self.told = False
+        """Whether a wrapper's own output says which answer was given."""
         self.evidence: Any = None
 
     @lazy
@@ -78,6 +80,7 @@ class Unit:
                 return named, None
             found = _matching(said, self.finals)
             if found is not None:
+                self.told = True
                 return found
             if plain and not self.finals:
                 return said[0], self.calls[-1] if self.calls else None
@@ -93,8 +96,12 @@ class Unit:
 
     def _likely_answer(self) -> Step:
         """The last call that was given what was retrieved; calls after it (titles, checks, summaries) were not."""
-        last = self.finals[-1]
-        if len(self.finals) == 1:
+        finals = self.finals
+        if len(finals) > 1:
+            known = {fold(call.answer_text or "") for call in finals}
+            finals = [call for call in finals if worked_on(call.input_messages or ()) not in known] or finals
+        last = finals[-1]
+        if len(finals) == 1:
             return last
         texts = [
             d.text
@@ -105,12 +112,17 @@ class Unit:
         ]
         tools = any(n.step.kind == "tool" for n in self.nodes)
         if texts or tools:
-            for call in reversed(self.finals):
+            for call in reversed(finals):
                 given = (call.input_messages or ())[max(call.last_index, 0) :]
                 system = [m for m in call.input_messages or () if m.role == "system"]
                 if any(m.results for m in given) or any(t in m.text for t in texts for m in (*system, *given)):
                     return call
         return last
+
+    @lazy
+    def works_on(self) -> str | None:
+        """The answer that its model call was only given to work on (a title, suggestions, a check), folded."""
+        return worked_on(self.given)
 
     @property
     def answer(self) -> str | None:
@@ -195,6 +207,11 @@ class Unit:
         return []
 
     @property
+    def ending(self) -> list[Pair]:
+        """All pairs its model call was given, the last one included that it only works on."""
+        return _pairs(self.given)
+
+    @property
     def failed(self) -> bool:
         """Whether it ended in an error and without an answer."""
         return self.answer is None and any(n.step.failed for n in self.nodes)
@@ -254,7 +271,16 @@ class Unit:
         return frozenset((u, a) for u in users or {""} for a in answers)
 
 
-_DERIVED = ("answer_pair", "call", "given", "last_index", "last_message", "user", "history", "pairs_after")
+_DERIVED = ("answer_pair", "call", "given", "works_on", "last_index", "last_message", "user", "history", "pairs_after")
+
+
+def worked_on(messages: Sequence[ChatMessage]) -> str | None:
+    """The answer that ends what a model was given, folded; None where the user or a tool has the last word."""
+    for message in reversed(messages):
+        if message.role != "system":
+            spoken = message.role == "assistant" and not message.uses and message.text.strip()
+            return fold(message.text) if spoken else None
+    return None
 
 
 def _pairs(messages: Sequence[ChatMessage]) -> list[Pair]:
