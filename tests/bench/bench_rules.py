@@ -31,8 +31,9 @@ from benchmarks import (
 )
 from fit_rules import THRESHOLD, feature_rows, left_out
 
+from otel_drift.calibration.embedded import embedded_score
+from otel_drift.calibration.labels import Case
 from otel_drift.judges.rules import grounding
-from otel_drift.judges.rules_contradiction import Said, contradiction
 from otel_drift.judges.rules_drift import audit_session
 from otel_drift.judges.rules_qualification import lost_qualifier
 from otel_drift.judges.rules_statements import read
@@ -169,8 +170,7 @@ def pair_figures() -> dict[str, Any]:
     """Contradiction and lost qualifier on pairs of sentences: precision, recall, false alarms."""
 
     def contradicts(item: dict[str, Any]) -> bool:
-        a, b = item["reference"], item["text"]
-        return contradiction(Said(read(a), a, (a,), (a,)), Said(read(b), b, (), ())) is not None
+        return embedded_score(Case(item["id"], "contradiction", item["text"], item["reference"])).score > 0
 
     return {
         "chatprotect": _pairs("chatprotect", contradicts),

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from otel_drift.calibration import labels, metrics
 from otel_drift.model import Passage, Session, Turn
 
 GROUNDING_SETS = ("mtrag_human", "begin_wow", "begin_cmu", "q2_wow", "fever_sym")
-BAD = frozenset({"unsupported", "contradicted", "contradiction", "conflict", "dropped"})
+BAD = frozenset().union(*labels.BAD.values())
 
 
 def shared_dir() -> Path | None:
@@ -31,7 +32,7 @@ def items(suite: str) -> list[dict[str, Any]]:
 
 def is_scored(item: dict[str, Any]) -> bool:
     """Whether an item counts: annotators agree and it makes a claim."""
-    return item["label"] not in ("mixed", "no_claim")
+    return item["label"] not in labels.LEFT_OUT
 
 
 def question(item: dict[str, Any]) -> str | None:
@@ -42,24 +43,16 @@ def question(item: dict[str, Any]) -> str | None:
 
 def auroc(scored: Iterable[tuple[float, bool]]) -> float:
     """Area under the ROC curve; ties count half. `scored`: (score, is bad)."""
-    ordered = sorted(scored)
-    positives = sum(bad for _, bad in ordered)
-    negatives = len(ordered) - positives
-    rank_sum, index = 0.0, 0
-    while index < len(ordered):
-        last = index
-        while last + 1 < len(ordered) and ordered[last + 1][0] == ordered[index][0]:
-            last += 1
-        rank_sum += sum(bad for _, bad in ordered[index : last + 1]) * ((index + last) / 2 + 1)
-        index = last + 1
-    return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
+    area = metrics.auroc([metrics.Scored(*one) for one in scored])
+    assert area is not None, "both classes are needed"
+    return area
 
 
 def balanced_accuracy(scored: Sequence[tuple[float, bool]], threshold: float) -> float:
     """Mean of the two recalls at `threshold` (at or above it: bad)."""
-    bad = [score >= threshold for score, is_bad in scored if is_bad]
-    good = [score < threshold for score, is_bad in scored if not is_bad]
-    return (sum(bad) / len(bad) + sum(good) / len(good)) / 2
+    found = metrics.rates([metrics.Scored(*one) for one in scored], threshold).balanced_accuracy
+    assert found is not None, "both classes are needed"
+    return found
 
 
 def labelled_conversations() -> dict[str, dict[str, Any]]:
