@@ -6,7 +6,6 @@ import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from os.path import commonprefix
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
@@ -318,11 +317,16 @@ def _choose_alike(unit: Unit, known: Sequence[Step]) -> None:
 
     def likeness(call: Step | None) -> int:
         begins = _begins(call) if call is not None else ""
-        return max(len(commonprefix([begins, _begins(other)])) for other in known)
+        return max(_alike(begins, _begins(other)) for other in known)
 
     best = max(reversed(unit.finals), key=likeness)
     if likeness(best) > likeness(unit.call):
         unit.choose(fold(best.answer_text or ""))
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _begins(call: Step) -> str:
