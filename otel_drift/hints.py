@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from otel_drift.model import Hint, Session, Turn
 from otel_drift.normalise import Step
+from otel_drift.reasons import RECONSTRUCTION_FAILED
 
 _CONTENT = {
     "gen_ai": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY with "
@@ -242,3 +243,9 @@ def _numbers(session: Session, traces: set[str] | None) -> tuple[int, ...]:
     """The turns in these traces, all of them where none is or None is given."""
     every = tuple(t.number for t in session.turns)
     return every if traces is None else tuple(t.number for t in session.turns if traces & set(t.trace_ids)) or every
+
+
+def failed_hint(error: Exception) -> Hint:
+    """The hint on a session whose spans could not be put together; it names the kind of error and no text."""
+    what = f"its spans could not be put together ({type(error).__name__})"
+    return Hint(RECONSTRUCTION_FAILED, "", what, "run with debug logging and report it")

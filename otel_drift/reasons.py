@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+RECONSTRUCTION_FAILED = "reconstruction_failed"
+"""Why a session whose spans could not be put together is inconclusive; also the code of the hint on that session."""
+
 REASONS: Mapping[str, str] = {
     "single_turn": "only one answered turn: drift needs two; the audit citation_conflict looks at a single answer",
     "no_answers": "no turn was answered",

@@ -32,7 +32,7 @@ from otel_drift.model import (
 )
 from otel_drift.planning import Plan, plan, price, settled, total
 from otel_drift.protocols import AnswerCache, Audit, AuditSettings, Judge, Step
-from otel_drift.reasons import REASONS
+from otel_drift.reasons import REASONS, RECONSTRUCTION_FAILED
 from otel_drift.redaction import withhold
 
 __all__ = ["REASONS", "Budget", "Plan", "audit_session", "plan", "unit_fingerprint", "unit_id", "unredacted"]
@@ -66,6 +66,8 @@ def audit_session(
         nonce: the delimiter marker to use, for tests and replays; random by default.
     """
     run = _Run(audit, session, judge, settled(settings or AuditSettings(), judge), cache, budget or Budget(), nonce)
+    if any(hint.code == RECONSTRUCTION_FAILED for hint in session.hints):
+        return run.unit("inconclusive", RECONSTRUCTION_FAILED)
     try:
         eligibility = audit.eligibility(session, run.settings)
         if not eligibility.eligible:

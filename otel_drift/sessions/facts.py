@@ -55,6 +55,11 @@ class TraceFacts:
         if user is not None:
             self._user(user)
 
+    def add_unread(self, span: Span) -> None:
+        """Take in a span that could not be read, so that its trace is not passed over in silence."""
+        self.add(span, Identity((), None, None))
+        self.relevant = True
+
     def add_log(self, attributes: Attributes) -> None:
         """Take in the ids of a log record that has not met its span yet."""
         session, user = log_identity(attributes)

@@ -46,7 +46,7 @@ def link(facts: Mapping[str, TraceFacts], units: Units, options: ReconstructOpti
         options: the time gap.
     """
     buckets = _by_session({t: f for t, f in facts.items() if f.sessions})
-    lone = {t: digest_of(units(t), options) for t, f in facts.items() if not f.sessions and f.relevant}
+    lone = {t: _digest(t, units, options) for t, f in facts.items() if not f.sessions and f.relevant}
     lone = {t: d for t, d in lone.items() if not d.empty}
     links = _Links()
     if lone:
@@ -55,6 +55,14 @@ def link(facts: Mapping[str, TraceFacts], units: Units, options: ReconstructOpti
                 links.anchor(trace, bucket)
         _Lone(facts, lone, buckets, units, links, options).link()
     return sorted(_groups(facts, buckets, lone, links), key=lambda g: (g.start, g.key))
+
+
+def _digest(trace: str, units: Units, options: ReconstructOptions) -> Digest:
+    """A trace's digest; one that cannot be read links to nothing, and is reported when its session is built."""
+    try:
+        return digest_of(units(trace), options)
+    except Exception:
+        return Digest(talks=True)
 
 
 def _by_session(known: Mapping[str, TraceFacts]) -> dict[Bucket, list[str]]:
@@ -151,7 +159,7 @@ class _Lone:
         for trace in traces:
             f = self.facts[trace]
             if trace not in self.digests and f.relevant and f.project in projects:
-                self.digests[trace] = digest_of(self.units(trace), self.options)
+                self.digests[trace] = _digest(trace, self.units, self.options)
 
     def _overlapping(self) -> list[str]:
         """Traces of known sessions at the time of one that names none, or soon after a search that names none."""
@@ -292,10 +300,16 @@ class _Lone:
                 if not self.digests[other].talks or not self._near(trace, other):
                     continue
                 if other not in prompts:
-                    prompts[other] = frozenset(passages_of(self.units(other), self.options))
+                    prompts[other] = self._prompt(other)
                 if wanted & prompts[other]:
                     self.links.join(trace, other)
                     break
+
+    def _prompt(self, trace: str) -> frozenset[int]:
+        try:
+            return frozenset(passages_of(self.units(trace), self.options))
+        except Exception:  # it fails again, and is reported, when its session is built
+            return frozenset()
 
     def _near(self, one: str, other: str) -> bool:
         """Whether project, environment and user of two traces may be the same."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from otel_drift.hints import failed_hint
 from otel_drift.model import LogRecord, Record, Session, Span
 from otel_drift.normalise import Step, identify, read
 from otel_drift.sessions.build import Trace, build
 from otel_drift.sessions.facts import TraceFacts
-from otel_drift.sessions.linking import link
+from otel_drift.sessions.linking import Group, link
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.unit import Unit
+
+log = logging.getLogger(__name__)
 
 DEFAULTS = ReconstructOptions()
 COLLECT_AFTER = 50_000
@@ -54,17 +58,35 @@ def _reconstruct(spans: Iterable[Span], options: ReconstructOptions) -> list[Ses
         unique[key] = span if other is None else _fuller(other, span)
     steps: dict[str, list[Step]] = {}
     facts: dict[str, TraceFacts] = {}
+    broken: dict[str, Exception] = {}
     for span in unique.values():
         if span.trace_id not in steps:
             steps[span.trace_id] = []
             facts[span.trace_id] = TraceFacts()
-        step = read(span, options.session_attributes)
+        try:
+            step = read(span, options.session_attributes)
+        except Exception as error:
+            broken[span.trace_id] = error
+            facts[span.trace_id].add_unread(span)
+            continue
         steps[span.trace_id].append(step)
         facts[span.trace_id].add(span, step)
     traces = {trace: Trace(own) for trace, own in steps.items()}
+
+    def units(trace: str) -> Sequence[Unit]:
+        if trace in broken:
+            raise broken[trace]
+        return traces[trace].units
+
     sessions = []
-    for group in link(facts, lambda trace: traces[trace].units, options):
-        session = build(group, traces, facts, options)
+    for group in link(facts, units, options):
+        try:
+            for trace in group.trace_ids:
+                if trace in broken:
+                    raise broken[trace]
+            session = build(group, traces, facts, options)
+        except Exception as error:
+            session = _failed(group, error)
         if session is not None:
             sessions.append(session)
     return sessions
@@ -95,22 +117,46 @@ def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions
         if isinstance(record, LogRecord):
             f.add_log(record.attributes)
         else:
-            f.add(record, identify(record, options.session_attributes))
+            try:
+                identity = identify(record, options.session_attributes)
+            except Exception:
+                f.add_unread(record)
+            else:
+                f.add(record, identity)
 
-    def load(trace_ids: Sequence[str]) -> dict[str, Trace]:
+    def steps_of(spans: Iterable[Span]) -> dict[str, Trace]:
         steps: dict[str, list[Step]] = {}
-        for span in spool.load(trace_ids):
+        for span in spans:
             steps.setdefault(span.trace_id, []).append(read(span, options.session_attributes))
         return {trace: Trace(own) for trace, own in steps.items()}
 
     def units(trace: str) -> Sequence[Unit]:
-        loaded = load([trace]).get(trace)
+        loaded = steps_of(spool.load([trace])).get(trace)
         return loaded.units if loaded is not None else ()
 
     for group in link(facts, units, options):
-        session = build(group, load(group.trace_ids), facts, options)
+        spans = spool.load(group.trace_ids)  # an error of the disk is no session's and ends the run
+        try:
+            session = build(group, steps_of(spans), facts, options)
+        except Exception as error:
+            session = _failed(group, error)
         if session is not None:
             yield session
+
+
+def _failed(group: Group, error: Exception) -> Session:
+    """What is known of a session whose spans could not be put together: no turns, and a hint that says so."""
+    log.debug("a session of %d traces could not be put together: %s", len(group.trace_ids), type(error).__name__)
+    return Session(
+        key=group.key,
+        session_id=group.session_id,
+        turns=(),
+        trace_ids=tuple(group.trace_ids),
+        project=group.project,
+        environment=group.environment,
+        user=group.user,
+        hints=(failed_hint(error),),
+    )
 
 
 @contextmanager
