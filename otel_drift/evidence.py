@@ -180,6 +180,9 @@ def _turn_texts(turn: Turn, with_passages: bool) -> dict[str, Any]:
     return kept
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def _by_id(parts: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[Mapping[str, Any]]]:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for part in parts:
@@ -201,13 +204,18 @@ def _quoting(session: Session, finding: Finding, concerned: set[int | None]) -> 
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        yield value
-        for inner in value.values():
-            yield from _dicts(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _dicts(inner)
+    """All mappings in a report, outer before inner, in its order."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, (list, tuple)):
+            inner = list(value)
+        elif isinstance(value, Mapping):
+            yield value
+            inner = list(value.values())
+        else:
+            continue
+        waiting += [one for one in reversed(inner) if type(one) not in _PLAIN]
 
 
 def _pointers(part: Any) -> Iterator[str]:

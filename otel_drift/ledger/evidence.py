@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -17,8 +20,18 @@ _PRINT = (
     .values(fingerprint=sa.bindparam("print"))
 )
 
+_KNOWN = sa.select(evidence.c.result_id).where(evidence.c.result_id == sa.bindparam("of_result"))
+Behind: TypeAlias = tuple[str, tuple[rests_on.PassageRef, ...]]
+"""A finding's fingerprint and its passages."""
 
-def keep(connection: Connection, result_id: int, result: Unit) -> None:
+
+def behind(result: Unit) -> list[Behind]:
+    """The fingerprint of each finding of a result, and the passages it rests on."""
+    refs = rests_on.passages_behind(result)
+    return [(rests_on.fingerprint(one, known), known) for one, known in zip(result.findings, refs, strict=True)]
+
+
+def keep(connection: Connection, result_id: int, result: Unit, behind: Sequence[Behind]) -> None:
     """Store what a new result rests on; its texts only where a person may have to read them."""
     wanted = result.findings or result.outcome == "inconclusive" or _is_decision(result) or policy.demands(result)
     packet = records.to_json(rests_on.packet(result)) if wanted else None
@@ -33,30 +46,31 @@ def keep(connection: Connection, result_id: int, result: Unit) -> None:
             "packet_sha256": None if packet is None else records.sha256(packet),
         },
     )
-    rows, prints = [], []
-    for position, (one, behind) in enumerate(zip(result.findings, rests_on.passages_behind(result), strict=True)):
-        prints.append({"of_result": result_id, "at": position, "print": rests_on.fingerprint(one, behind)})
-        rows += [
-            {
-                "result_id": result_id,
-                "position": position,
-                "passage_key": records.column(ref.key),
-                "passage_id": records.column(ref.passage_id),
-                "turn": ref.turn,
-                "title": None if ref.title is None else records.column(ref.title),
-            }
-            for ref in behind
-        ]
+    rows = [
+        {
+            "result_id": result_id,
+            "position": position,
+            "passage_key": records.column(ref.key),
+            "passage_id": records.column(ref.passage_id),
+            "turn": ref.turn,
+            "title": None if ref.title is None else records.column(ref.title),
+        }
+        for position, (_, refs) in enumerate(behind)
+        for ref in refs
+    ]
     if rows:
         connection.execute(sa.insert(passage), rows)
-    if prints:
-        connection.execute(_PRINT, prints)
 
 
 def complete(connection: Connection, result_id: int, result: Unit) -> None:
     """Store what a result rests on that an older version wrote without it."""
-    if not connection.execute(sa.select(evidence.c.result_id).where(evidence.c.result_id == result_id)).first():
-        keep(connection, result_id, result)
+    if connection.execute(_KNOWN, {"of_result": result_id}).first():
+        return
+    found = behind(result)
+    keep(connection, result_id, result, found)
+    prints = [{"of_result": result_id, "at": position, "print": print_} for position, (print_, _) in enumerate(found)]
+    if prints:
+        connection.execute(_PRINT, prints)
 
 
 def session_of(connection: Connection, result_id: int) -> Session | None:

@@ -25,7 +25,7 @@ _UNIT_KEPT = (
 
 def to_json(value: Any) -> str:
     """Canonical JSON: sorted keys, ASCII only (NUL and lone surrogates become escapes)."""
-    return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def from_json(text: str) -> Any:
@@ -138,7 +138,14 @@ def messages_to_json(attempt: Attempt) -> tuple[str, dict[str, str]]:
 
 def _shallow(record: Any) -> dict[str, Any]:
     # Not `asdict`: it deep-copies, which read-only mappings refuse.
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    kind = type(record)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(field.name for field in fields(kind))
+    return {name: getattr(record, name) for name in names}
+
+
+_NAMES: dict[type[Any], tuple[str, ...]] = {}
 
 
 def _plain(value: Any) -> Any:
@@ -147,3 +154,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=str)
     return str(value)
+
+
+_ENCODER = json.JSONEncoder(default=_plain, sort_keys=True, separators=(",", ":"))

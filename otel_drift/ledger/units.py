@@ -200,6 +200,7 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
             "created": time.time_ns(),
         },
     ).scalar_one()
+    behind = evidence.behind(result)
     _keep_instructions(connection, result.attempts)
     _insert(connection, attempt, [_attempt_row(result_id, one) for one in result.attempts])
     _insert(
@@ -216,11 +217,12 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
                 "status": one.status,
                 "span_ref": records.column(one.span_ref),
                 "body": body,
+                "fingerprint": behind[position][0],
             }
             for position, (one, body) in enumerate(zip(result.findings, bodies, strict=True))
         ],
     )
-    evidence.keep(connection, result_id, result)
+    evidence.keep(connection, result_id, result, behind)
     return result_id
 
 
@@ -278,11 +280,11 @@ def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation
 def _revise(connection: Connection, unit_id: str, annotation_ids: Sequence[str]) -> None:
     """Add a revision wherever what all units together say is not what the last revision says."""
     last: dict[str, sa.Row[Any]] = {}
-    said: dict[str, list[Annotation]] = {}
+    said: dict[str, list[str]] = {}
     for chunk in chunks(annotation_ids):
         last |= {row.annotation_id: row for row in connection.execute(_LAST, {"keys": chunk})}
         for one in connection.execute(_CONTRIBUTIONS, {"keys": chunk}):
-            said.setdefault(one.annotation_id, []).append(records.annotation_from_json(one.body, 0))
+            said.setdefault(one.annotation_id, []).append(one.body)
     new = [
         row
         for key in annotation_ids
@@ -294,11 +296,11 @@ def _revise(connection: Connection, unit_id: str, annotation_ids: Sequence[str])
 
 
 def _next_revision(
-    annotation_id: str, unit_id: str, said: Sequence[Annotation], last: sa.Row[Any] | None
+    annotation_id: str, unit_id: str, said: Sequence[str], last: sa.Row[Any] | None
 ) -> dict[str, Any] | None:
     """The row of the next revision; None where nothing changed."""
     if said:
-        body, withdrawn = records.annotation_to_json(max(said, key=_weight)), False
+        body, withdrawn = max(said, key=_weight) if len(said) > 1 else said[0], False
     elif last is None or last.withdrawn:
         return None
     else:
@@ -318,8 +320,9 @@ def _next_revision(
     }
 
 
-def _weight(one: Annotation) -> tuple[float, int]:
+def _weight(body: str) -> tuple[float, int]:
     """Which of several units' values stands: the worst; then one that could not be audited, so nothing looks clean."""
+    one = records.annotation_from_json(body, 0)
     severity = SEVERITY_SCORES.get(str(one.metadata.get("severity")), 0.0)
     outcome = str(one.metadata.get("outcome"))
     return severity, {"inconclusive": 2, "not_applicable": 0}.get(outcome, 1)
