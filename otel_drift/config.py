@@ -31,6 +31,7 @@ class JudgeSettings(_Section):
     max_output_tokens: int | None = Field(None, ge=1, description="cap on an answer; unset = the model's limit")
     input_window: int | None = Field(None, ge=1, description="tokens; overrides litellm's model table")
     output_limit: int | None = Field(None, ge=1, description="tokens; overrides litellm's model table")
+    allow_plain_http: bool = Field(False, description="let a key travel over http to another machine, readable to all")
     input_price: float | None = Field(None, ge=0, description="US dollars per million tokens; overrides the table")
     output_price: float | None = Field(None, ge=0, description="US dollars per million tokens; overrides the table")
 

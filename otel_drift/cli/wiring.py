@@ -95,6 +95,7 @@ def open_judge(settings: JudgeSettings) -> Judge:
     judge: Judge = plugins.load("judges", "litellm")(
         settings.model,
         api_base=settings.api_base or None,
+        allow_plain_http=settings.allow_plain_http,
         temperature=settings.temperature,
         seed=settings.seed,
         timeout=settings.timeout,

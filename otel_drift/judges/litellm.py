@@ -1,7 +1,8 @@
 """The LLM judge: any model litellm can reach, asked once a task, with limits, prices and failures made plain.
 
 One ask is bounded in time whatever the server does, retried only by `otel_drift.retry`, and recorded with the model
-the response names, its tokens and its cost. Nothing of a prompt or a key gets into errors or logs.
+the response names, its tokens and its cost. Nothing of a prompt or a key gets into errors or logs, and no key into an
+answer, whatever the server says.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -169,7 +170,7 @@ class LiteLLMJudge:
             try:
                 return retry.call(self._retry, lambda: self._attempt(line, task, deadline))
             except JudgeError as error:
-                final = _with_notes(error)
+                final = self._final(error)
         try:
             raise final
         finally:
@@ -269,14 +270,15 @@ class LiteLLMJudge:
         if tokens == (0, 0):
             tokens = sum(self.count_tokens(m.content) for m in task.messages), self.count_tokens(text)
             parameters["usage"] = "estimated"
+        keys = self._keys()
         return JudgeAnswer(
-            text=text,
-            model=str(getattr(response, "model", None) or self.model)[:200],
+            text=address.without_keys(text, keys),
+            model=address.without_keys(str(getattr(response, "model", None) or self.model), keys)[:200],
             input_tokens=tokens[0],
             output_tokens=tokens[1],
             cost=self._cost(response, *tokens, estimated="usage" in parameters),
             seconds=seconds,
-            finish_reason=finish,
+            finish_reason=None if finish is None else address.without_keys(finish, keys),
             parameters=MappingProxyType(parameters),
         )
 
@@ -289,6 +291,18 @@ class LiteLLMJudge:
         if limits.input_price is None or limits.output_price is None:
             return None
         return input_tokens * limits.input_price + output_tokens * limits.output_price
+
+    def _final(self, error: JudgeError) -> JudgeError:
+        """The same error, with why it was the last in its message, and without a traceback into other libraries."""
+        message = address.without_keys("; ".join([str(error), *getattr(error, "__notes__", ())]), self._keys())
+        final = type(error)(message, reason=error.reason, retry_after=error.retry_after)
+        final.answer = error.answer
+        return final
+
+    def _keys(self) -> tuple[str, ...]:
+        """Everything secret a request of this judge may carry; read anew, as litellm reads the environment anew."""
+        secret = (text for name, value in self._extra.items() if _SECRET.search(name) for text in _texts(value))
+        return address.known_keys((self._api_key, *secret))
 
     @property
     def _who(self) -> str:
@@ -326,12 +340,13 @@ def _unusable(text: str, finish: str | None, refusal: Any) -> str | None:
     return "refused" if refusal and not text.strip() else None
 
 
-def _with_notes(error: JudgeError) -> JudgeError:
-    """The same error, with why it was the last in its message, and without a traceback into other libraries."""
-    message = "; ".join([str(error), *getattr(error, "__notes__", ())])
-    final = type(error)(message, reason=error.reason, retry_after=error.retry_after)
-    final.answer = error.answer
-    return final
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, str):
+        yield value
+        yield value.removeprefix("Bearer ")
 
 
 def _split(model: str, has_base: bool) -> tuple[str, str]:

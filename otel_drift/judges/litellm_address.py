@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
 from otel_drift.errors import ConfigError
+
+KEY_REMOVED = "[key removed]"
+_KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_SESSION_TOKEN", "_AUTH_TOKEN", "_API_TOKEN")
+"""How the environment variables end that litellm's providers take credentials from."""
+_SHORTEST_KEY = 8
 
 
 def base_from_environment(provider: str) -> str | None:
@@ -52,6 +58,23 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
+def without_keys(text: str, keys: Collection[str]) -> str:
+    """`text` with ``[key removed]`` for every key in it: a server may say again what it was sent."""
+    for key in keys:
+        text = text.replace(key, KEY_REMOVED)
+    return text
+
+
+def known_keys(given: Iterable[str | None]) -> tuple[str, ...]:
+    """The keys a request may carry: those given, and those litellm finds in the environment; longest first.
+
+    What is shorter than 8 characters is a placeholder ("none", "EMPTY"), and stands in honest answers too.
+    """
+    found = [value for name, value in os.environ.items() if name.upper().endswith(_KEY_NAMES)]
+    keys = {key.strip() for key in (*given, *found) if key and len(key.strip()) >= _SHORTEST_KEY}
+    return tuple(sorted(keys, key=lambda key: (-len(key), key)))
+
+
 def refuse_plain_http(url: str) -> None:
     """Refuse an ``http`` URL of another machine.
 
@@ -62,11 +85,11 @@ def refuse_plain_http(url: str) -> None:
     host = (parts.hostname or "").rstrip(".")
     try:
         address = ipaddress.ip_address(host)
-        local = address.is_loopback or address.is_unspecified
+        local = address.is_loopback  # not 0.0.0.0, which is an address to listen at
     except ValueError:
         local = host == "localhost" or host.endswith(".localhost")
     if parts.scheme == "http" and not local:
         raise ConfigError(
             f"judge api_base {shown(url)!r}: a key would travel unencrypted; use https, unset the key if the server "
-            "needs none, or pass allow_plain_http"
+            "needs none, or allow it by judge.allow_plain_http = true (OTEL_DRIFT_JUDGE__ALLOW_PLAIN_HTTP=true)"
         )

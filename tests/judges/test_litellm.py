@@ -21,6 +21,8 @@ import pytest
 
 from model_server import ModelServer, Reply, Request
 from otel_drift import retry
+from otel_drift.cli.wiring import open_judge
+from otel_drift.config import load_settings
 from otel_drift.errors import ConfigError, JudgeError, PermanentJudgeError, RetryableJudgeError
 from otel_drift.judges import litellm_library
 from otel_drift.judges.litellm import DEFAULT_OUTPUT_LIMIT, LiteLLMJudge
@@ -291,6 +293,37 @@ def test_each_failure_has_its_kind_and_reason_and_gives_nothing_away(
     assert "1748" not in shown
 
 
+def test_no_key_comes_back_in_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says again what it was sent: given key, keys of the environment and secret headers alike."""
+    other, header = "other-key-of-the-environment", "a-secret-header-value"
+    monkeypatch.setenv("GEMINI_API_KEY", other)
+    said = f'{{"verdict": "{KEY} and {other} and {header}, none of it"}}'
+    extra = {"extra_headers": {"X-Auth": f"Bearer {header}"}}
+    with ModelServer([Reply(said, model=f"m-{KEY}", finish_reason="stop")]) as server:
+        answer = judge_of(server, extra=extra).ask(task())
+        assert server.requests[0].headers["x-auth"].endswith(header)
+    removed = "[key removed]"
+    assert answer.text == f'{{"verdict": "{removed} and {removed} and {removed}, none of it"}}'
+    assert answer.model == f"m-{removed}"
+
+
+def test_no_key_comes_back_in_an_error_or_its_answer() -> None:
+    """Not even one that looks like a code of the provider's, and not in what a refusal cost."""
+    key = "sk_looks_like_a_code"
+    with ModelServer([Reply(status=400, body=_error(code=key)), Reply(key, finish_reason="content_filter")]) as server:
+        refused = failing(server, api_key=key)
+        filtered = failing(server, api_key=key)
+    assert key not in str(refused)
+    assert "[key removed]" in str(refused)
+    assert filtered.answer is not None
+    assert filtered.answer.text == "[key removed]"
+
+
+def test_a_placeholder_for_a_key_may_stand_in_an_answer() -> None:
+    with ModelServer([Reply({"verdict": "none"})]) as server:
+        assert "none" in judge_of(server, api_key="none").ask(task()).text
+
+
 def test_nobody_home_is_a_transport_failure() -> None:
     with ModelServer([]) as server:
         pass
@@ -459,6 +492,8 @@ def test_a_judge_nobody_closes_leaves_no_open_connection(monkeypatch: pytest.Mon
     [
         ({"api_base": "http://judge.example/v1", "api_key": KEY}, "unencrypted"),
         ({"api_base": "http://127.0.0.1.example/v1", "api_key": KEY}, "unencrypted"),
+        ({"api_base": "http://0.0.0.0:8000/v1", "api_key": KEY}, "OTEL_DRIFT_JUDGE__ALLOW_PLAIN_HTTP"),
+        ({"api_base": "http://[::]:8000/v1", "api_key": KEY}, "unencrypted"),
         ({"api_base": f"https://user:{KEY}@judge.example/v1"}, "credentials"),
         ({"api_base": "ftp://judge.example"}, "http"),
         ({"api_base": "judge.example:8000/v1"}, "http"),
@@ -488,6 +523,15 @@ def test_a_key_may_go_to_this_machine_and_over_https(url: str) -> None:
 def test_plain_http_elsewhere_needs_no_key_or_a_word() -> None:
     LiteLLMJudge("openai/scripted", api_base="http://judge.example/v1")
     LiteLLMJudge("openai/scripted", api_base="http://judge.example/v1", api_key=KEY, allow_plain_http=True)
+
+
+def test_the_settings_can_allow_it_for_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    given = {"judge": {"model": "openai/scripted", "api_base": "http://judge.example/v1"}}
+    with pytest.raises(ConfigError, match="allow_plain_http"):
+        open_judge(load_settings(overrides=given).judge)
+    monkeypatch.setenv("OTEL_DRIFT_JUDGE__ALLOW_PLAIN_HTTP", "true")
+    assert open_judge(load_settings(overrides=given).judge).name == "openai/scripted"
 
 
 @pytest.mark.parametrize(
