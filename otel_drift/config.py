@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from otel_drift.errors import ConfigError
 
@@ -24,6 +31,7 @@ class JudgeSettings(_Section):
 
     model: str = Field("", description="litellm model name, e.g. openai/gpt-5-mini; empty = the embedded judge")
     api_base: str = Field("", description="URL of an OpenAI-compatible server; empty = the provider's own")
+    allow_plain_http: bool = Field(False, description="let a key travel over http to another machine, readable to all")
     temperature: float | None = Field(0.0, ge=0, le=2, description="sent only where the model takes it")
     seed: int | None = Field(7, description="sent only where the model takes it")
     timeout: float = Field(120.0, gt=0, description="seconds for one judge call")
@@ -31,7 +39,6 @@ class JudgeSettings(_Section):
     max_output_tokens: int | None = Field(None, ge=1, description="cap on an answer; unset = the model's limit")
     input_window: int | None = Field(None, ge=1, description="tokens; overrides litellm's model table")
     output_limit: int | None = Field(None, ge=1, description="tokens; overrides litellm's model table")
-    allow_plain_http: bool = Field(False, description="let a key travel over http to another machine, readable to all")
     input_price: float | None = Field(None, ge=0, description="US dollars per million tokens; overrides the table")
     output_price: float | None = Field(None, ge=0, description="US dollars per million tokens; overrides the table")
 
@@ -131,6 +138,18 @@ class Settings(BaseSettings):
     output: OutputSettings = Field(default_factory=OutputSettings)
 
 
+class _Environment(EnvSettingsSource):
+    """The environment; a list may be given as JSON or separated by commas."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError:
+            if not str(field.annotation).startswith("list["):
+                raise
+            return [part.strip() for part in value.split(",") if part.strip()]
+
+
 def load_settings(file: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
     """Read the settings.
 
@@ -161,14 +180,16 @@ def load_settings(file: Path | None = None, overrides: Mapping[str, Mapping[str,
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, chosen))
+            return (init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, chosen))
 
     try:
         known: dict[str, Any] = {section: values for section, values in given.items() if values}
         return _FromFile(**known)
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
+            f"{'.'.join(str(part) for part in problem['loc'])}: "
+            + ("there is no such setting" if problem["type"] == "extra_forbidden" else problem["msg"])
+            for problem in error.errors()
         )
         raise ConfigError(f"{chosen or 'settings'}: {problems}") from None
     except ValueError as error:  # broken TOML, or JSON in an environment variable
@@ -178,8 +199,9 @@ def load_settings(file: Path | None = None, overrides: Mapping[str, Mapping[str,
 def sample_config() -> str:
     """Return a commented TOML file with every setting, its default and its environment variable."""
     lines = [
-        "# otel-drift settings. Each one can also be given as the environment variable named beside it;",
-        "# the environment wins over this file, the command line over both. API keys are never read from here:",
+        "# otel-drift settings. Each one can also be given as the environment variable named beside it (lists",
+        "# separated by commas); the environment wins over this file, the command line over both. API keys are",
+        "# never read from here:",
         "# set OPENAI_API_KEY or whatever your provider's key is called.",
     ]
     for name, section in Settings.model_fields.items():

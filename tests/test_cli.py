@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -252,3 +254,57 @@ def test_redaction_reaches_judge_and_output(otel_drift: Run, examples: Path, tmp
         data = server.requests[0].messages[-1]["content"]
         assert "[private]" in data
         assert "Brazil" not in data + run.stdout + (tmp_path / "out.html").read_text()
+
+
+def test_a_reader_that_goes_away_costs_no_output(examples: Path, tmp_path: Path) -> None:
+    """`| head -1` must not lose the page, the sink or the exit status of the run."""
+    run = subprocess.run(
+        f"{sys.executable} -m otel_drift audit {examples} --sink jsonl:out.jsonl --html out.html --format json |"
+        ' head -1; exit "${PIPESTATUS[0]}"',
+        shell=True, executable="/bin/bash", cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (run.returncode, len(run.stdout.splitlines())) == (0, 1), run.stderr
+    assert (tmp_path / "out.jsonl").stat().st_size > 0
+    assert "</html>" in (tmp_path / "out.html").read_text()
+
+
+def test_a_full_stdout_is_a_clear_failure(examples: Path, tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "otel_drift", "audit", examples, "--format", "json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False,
+        )  # fmt: skip
+
+    assert (run.returncode, run.stderr.count("Traceback")) == (3, 0)
+    assert "No space left on device" in run.stderr
+
+
+def test_ctrl_c_says_that_nothing_is_lost(examples: Path, tmp_path: Path) -> None:
+    with ModelServer(partial(finds_nothing, delay=30)) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "otel_drift", "audit", examples, "--model", "openai/x", "--api-base", server.url],
+            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+
+    assert (process.returncode, "the same command goes on" in said) == (130, True), said
+
+
+def test_nothing_readable_is_a_failure(otel_drift: Run, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("# no trace\n")
+
+    for command in ("inspect", "audit"):
+        run = otel_drift(command, "notes.md")
+        assert (run.returncode, "notes.md" in run.stderr) == (3, True)
+
+
+def test_lists_in_the_environment_are_separated_by_commas(otel_drift: Run, examples: Path, tmp_path: Path) -> None:
+    run = otel_drift("audit", examples, env={"OTEL_DRIFT_OUTPUT__SINKS": "jsonl:a.jsonl, jsonl:b.jsonl"})
+
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()

@@ -106,7 +106,7 @@ def audit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say calls, tokens and price; call nobody.")] = False,
     max_cost: Annotated[float | None, typer.Option(min=0, help="US dollars this run may cost.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=0, help="Judge calls this run may make.")] = None,
-    sample: Annotated[float | None, typer.Option(min=0, max=1, help="Share of sessions to audit.")] = None,
+    sample: Annotated[float | None, typer.Option(help="Share of sessions to audit, above 0, at most 1.")] = None,
     fail_on: Annotated[FailOn | None, typer.Option(help="Exit 1 at findings this severe or worse.")] = None,
     redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
     audits: Annotated[str | None, typer.Option(help="Comma-separated names; default: those of the settings.")] = None,
@@ -167,7 +167,7 @@ def _audit(paths: list[str], settings: Settings, output: OutputFormat, html: Pat
         line.ledger.end_run(line.run_id, totals.record())
     timeline.print_totals(notes, totals.record(), judge=line.judge)
     for problem in delivered.problems:
-        notes.print(f"otel-drift: {problem}")
+        notes.print(f"otel-drift: {problem}", soft_wrap=True)
     return 3 if delivered.problems else totals.status(settings.run.fail_on)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from otel_drift.errors import SourceError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from otel_drift.sessions import ReconstructOptions
     from otel_drift_connectors.otlp_file import OtlpFileSource
 
-SHOWN_PROBLEMS = 10
+SHOWN_PROBLEMS = 100
+SHOWN_OF_A_FILE = 5
 
 
 class OutputFormat(StrEnum):
@@ -53,18 +57,29 @@ def stderr_console() -> Console:
 
 
 def stdout_console() -> Console:
-    """A console on stdout, for results as text."""
+    """A console on stdout, for results as text; when its reader goes away the command still finishes."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    from otel_drift.cli import mute_stdout
+
+    class Results(Console):
+        def on_broken_pipe(self) -> None:
+            mute_stdout()
+
+    return Results(highlight=False, markup=False, emoji=False)
 
 
 def write_json_line(value: Mapping[str, Any]) -> None:
-    """Print one JSON object on a line of its own, at once."""
+    """Print one JSON object on a line of its own, at once; when the reader goes away the command still finishes."""
     import orjson
 
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS))
-    sys.stdout.buffer.flush()
+    from otel_drift.cli import mute_stdout
+
+    try:
+        sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        mute_stdout()
 
 
 def session_options(settings: SessionSettings) -> ReconstructOptions:
@@ -115,18 +130,21 @@ def reading(paths: list[str], output: OutputFormat) -> Iterator[tuple[OtlpFileSo
                 progress.stop()
             progress.update(done, visible=True, detail=f"{count} done")
 
-        shown = 0
+        shown: Counter[str] = Counter()
 
         def on_problem(problem: RecordError) -> None:
-            nonlocal shown
-            shown += 1
-            if shown <= SHOWN_PROBLEMS:
+            if shown.total() < SHOWN_PROBLEMS and shown[problem.file] < SHOWN_OF_A_FILE:
+                shown[problem.file] += 1
                 _warn(progress.console, str(problem))
 
         source = plugins.load("sources", "otlp-file")(paths, on_problem=on_problem, on_progress=on_progress)
         yield source, on_sessions
-    if source.problem_count > SHOWN_PROBLEMS:
-        _warn(console, f"{source.problem_count - SHOWN_PROBLEMS} further broken records or files were passed over")
+    if source.problem_count and source.span_count:
+        further = source.problem_count - shown.total()
+        named = f", the others like these ({further} further)" if further else ""
+        _warn(console, f"{source.problem_count} broken records or files were passed over{named}; the rest was read")
+    if source.problem_count and not source.span_count:
+        raise SourceError("nothing could be read: no file given holds a span")
 
 
 def _warn(console: Console, message: str) -> None:
@@ -134,4 +152,4 @@ def _warn(console: Console, message: str) -> None:
 
     from otel_drift.report.escape import terminal_safe
 
-    console.print(Text(f"otel-drift: {terminal_safe(message)}", style="yellow"))
+    console.print(Text(f"otel-drift: {terminal_safe(message)}", style="yellow"), soft_wrap=True)

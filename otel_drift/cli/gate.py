@@ -59,7 +59,7 @@ def gate(
     deadline: Annotated[float, typer.Option(help="Seconds within which there is a decision.")] = 30.0,
     write_answer: Annotated[bool, typer.Option("--write-answer", help="Let the judge answer where safe.")] = False,
     serve: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve POST /v1/gate instead; needs otel-drift[gate].")
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve POST /v1/gate instead; needs the extra “gate”.")
     ] = None,
     redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
     ledger: Annotated[str | None, typer.Option(help="File or postgresql:// URL that keeps the decisions.")] = None,
