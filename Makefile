@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test test-wheel lint bench soak clean
 
 demo: $(VENV)/.installed  ## audit the example traces with the embedded judge and show the result
 	@mkdir -p .demo && chmod 700 .demo
@@ -13,6 +13,15 @@ demo: $(VENV)/.installed  ## audit the example traces with the embedded judge an
 
 test: lint  ## lint, types and tests; what needs more than pip packages skips with a reason
 	$(BIN)/python -m pytest
+
+test-wheel: $(VENV)/.installed-dev  ## a wheel built from the sdist passes the same tests in a clean venv
+	rm -rf .wheel && mkdir .wheel
+	$(BIN)/python -m build --outdir .wheel . > /dev/null
+	tar -xzf .wheel/*.tar.gz -C .wheel
+	$(PYTHON) -m venv .wheel/venv
+	.wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install "$$(echo .wheel/*.whl)[dev]"
+	cd .wheel/otel_drift-*/ && rm -rf otel_drift connectors && \
+		OTEL_DRIFT_SHARED="$${OTEL_DRIFT_SHARED:-$(abspath ../shared)}" ../venv/bin/pytest $(WHEEL_TESTS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -26,7 +35,7 @@ soak: $(VENV)/.installed-dev  ## the long fault runs
 	OTEL_DRIFT_SOAK=1 $(BIN)/python -m pytest tests/test_kill.py
 
 clean:
-	rm -rf $(VENV) .demo dist build
+	rm -rf $(VENV) .demo .wheel dist build
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
