@@ -7,27 +7,18 @@ import re
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 from otel_drift.sessions.prompt_forms import (
-    END,
-    RULE,
+    IN_SECTION,
     Found,
     brackets,
-    bullets,
     content_blocks,
+    dspy,
     json_list,
-    key_blocks,
-    labelled,
     named,
-    numbered,
-    paragraphs,
+    says_nothing,
     tags,
 )
+from otel_drift.sessions.prompt_sections import sections
 
-_HEADER = re.compile(
-    r"^(?=[^\n]*\b(?:contexts?|passages?|documents?|docs|sources?|excerpts?|snippets?|search results?|results|"
-    r"knowledge(?: base)?|references?|information|articles?|evidence|material|kontext|quellen|dokumente)\b)"
-    r"[^\n]{0,400}?(?::|\bbelow\b[^\n]{0,80}|\bfollowing\b[^\n]{0,80})[ \t]*$",
-    re.MULTILINE | re.IGNORECASE,
-)
 MAX_PROMPT = 2_000_000
 
 
@@ -46,18 +37,45 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
         found = _by_pattern(text, pattern, seconds)
         if found is not None:
             return found
-    section = (0, len(text)) if whole else _section(text)
+    if "[[ ## " in text:
+        return dspy(text)
+    parts = [(0, len(text))] if whole else sections(text)
+    example = None if whole else _EXAMPLE.search(text)
+    offset = 0
+    if example is not None:
+        offset = max((at for at, _ in parts if at > example.end() and text[example.end() : at].strip()), default=0)
+    body = text[offset:] if offset else text
     for form in (tags, json_list, content_blocks, brackets, named):
-        found = form(text)
+        found = form(body)
         if found is not None and found.documents:
-            return found
-    if section is None:
-        return None
-    for form_in in (numbered, labelled, key_blocks, bullets, paragraphs):
-        found = form_in(text, *section)
-        if found is not None and found.documents:
-            return found
-    return Found((), section[0], section[1], "empty")
+            return _placed(found, offset)
+    for start, end in parts:
+        if not text[start:end].strip():
+            continue
+        for form_in in IN_SECTION:
+            found = form_in(text, start, end)
+            if found is not None and found.documents:
+                if _are_passages(found):
+                    return found
+                break
+    return Found((), *parts[0], "empty") if any(not text[a:b].strip() for a, b in parts) else None
+
+
+_EXAMPLE = re.compile(
+    r"^[^\n]{0,400}\b(?:for example|examples?|e\.g\.|beispiel)[ \t]*:[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+
+
+def _placed(found: Found, offset: int) -> Found | None:
+    documents = tuple(d for d in found.documents if not says_nothing(d.text or ""))
+    return Found(documents, found.start + offset, found.end + offset, found.form if documents else "empty")
+
+
+def _are_passages(found: Found) -> bool:
+    """Whether a plain list holds texts, not the catchwords that a person lists in a message."""
+    if found.form not in ("numbered", "bullets"):
+        return True
+    return max(len(d.text or "") for d in found.documents) >= 25
 
 
 def _by_pattern(text: str, pattern: str, seconds: float) -> Found | None:
@@ -82,25 +100,3 @@ def _by_pattern(text: str, pattern: str, seconds: float) -> Found | None:
     except TimeoutError:
         return None
     return Found(tuple(documents), start or 0, end, "pattern") if documents else None
-
-
-def _section(text: str) -> tuple[int, int] | None:
-    """The part of a prompt that holds the retrieved material, after a line that announces it."""
-    header = None
-    for match in _HEADER.finditer(text):
-        header = match
-        if text[match.end() : match.end() + 200].strip():
-            break
-    if header is None:
-        return None
-    start = header.end()
-    fence = RULE.match(text, start + 1) if start + 1 < len(text) else None
-    if fence is not None:
-        start = fence.end()
-    for end in END.finditer(text, start):
-        if fence is None and RULE.match(text, end.start()):
-            rest = text[end.end() :].lstrip()
-            if rest and not END.match(rest):
-                continue  # a rule between two passages
-        return start, end.start()
-    return start, len(text)

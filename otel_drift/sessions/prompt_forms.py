@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import literal, number
+from otel_drift.sessions.prompt_sections import END, RULE
 
 _TAG = re.compile(
     r"<(?P<tag>document|doc|passage|source|chunk|item|result|excerpt|snippet|context|article|reference)"
@@ -23,9 +24,10 @@ _BRACKET = re.compile(
     re.MULTILINE,
 )
 _NAMED = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|-{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|"
-    r"context|result|article|reference)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
-    r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:(?:-{2,}|:)(?:\*\*)?|(?<=\)))[ \t]*\n?",
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|[-=]{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|"
+    r"context|result|article|reference|extract|section|dokument|quelle|auszug|abschnitt|textstelle|extrait|fragmento|"
+    r"documento|fuente|fonte|estratto|trecho)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
+    r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:(?:[-=]{2,}|:)(?:\*\*)?|(?<=\)))[ \t]*\n?",
     re.MULTILINE | re.IGNORECASE,
 )
 _LABEL_ID = re.compile(r"\((?:id|doc_id|source|ref)[ \t]*[:=][ \t]*([^()]{1,120})\)", re.IGNORECASE)
@@ -48,16 +50,7 @@ _CONTENT_BLOCK = re.compile(
     r"^[ \t]*(?:Content|Text|Page content|Passage|Snippet|Body)[ \t]*:[ \t]*",
     re.MULTILINE | re.IGNORECASE,
 )
-END = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions?|rules|note|question|query|human|answer|helpful answer|"
-    r"user(?:'s)?(?: question| query| message| input)?|response|assistant|task|chat history|history|"
-    r"conversation(?: history)?|last user message|frage|antwort)(?:\*\*)?[ \t]*:"
-    r"|^[ \t]*(?:given (?:the|this)|based on (?:the|this)|using (?:the|this)|answer the|please answer|respond )[^\n]*"
-    r"|^[ \t]*(?:-{3,}|={3,}|\*{3,}|`{3,}|\"{3})[ \t]*$"
-    r"|^[ \t]*</[a-z_]+>",
-    re.MULTILINE | re.IGNORECASE,
-)
-RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|`{3,}\w*|\"{3})[ \t]*$", re.MULTILINE)
+_CLOSING = re.compile(r"\n?[ \t]*\[(?:/|END[ \t])[^\[\]\n]{1,80}\][ \t]*\Z", re.IGNORECASE)
 _GUILLEMETS = ("«", "»")
 _NO_ID = re.compile(
     r"(?:\d{1,4}|[a-z]|(?:document|doc|passage|source|chunk|excerpt|snippet|context|result)[ _#-]*\d{1,4})", re.I
@@ -147,7 +140,7 @@ def _inside(text: str, start: int, end: int) -> Found | None:
         found = form(body)
         if found is not None and found.documents:
             return Found(found.documents, start, end, found.form)
-    for form_in in (numbered, labelled, key_blocks, bullets, paragraphs):
+    for form_in in IN_SECTION:
         found = form_in(body, 0, len(body))
         if found is not None and found.documents:
             return Found(found.documents, start, end, found.form)
@@ -184,7 +177,7 @@ def _is_label(label: str) -> bool:
     label = label.strip()
     if not label or label in ("x", "X") or label.startswith("[") or label.endswith("]"):
         return False
-    if "##" in label:  # DSPy's field names
+    if "##" in label or label.upper().startswith(("END ", "/")):  # DSPy's field names, closing marks
         return False
     words = label.split()
     return (
@@ -216,7 +209,7 @@ def _between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         if index + 1 == len(marks):
             body = _until_end(body, inner_blank or len(marks) == 1)
             last_end = mark.end() + len(body)
-        body = RULE.sub("", body).strip()
+        body = _CLOSING.sub("", RULE.sub("", body).strip()).strip()
         if body[:1] == _GUILLEMETS[0] and body[-1:] == _GUILLEMETS[1]:
             body = body[1:-1].strip()
         label = mark["label"]
@@ -266,6 +259,11 @@ def content_blocks(text: str) -> Found | None:
     ):
         return None
     marks = list(_CONTENT_BLOCK.finditer(text))
+    first = _CONTENT_FIRST.search(text)
+    if first is not None and (not marks or first.start() < marks[0].start()):
+        found = _content_first(text)
+        if found is not None or not marks:
+            return found
     if not marks:
         return None
     documents = []
@@ -289,6 +287,39 @@ def content_blocks(text: str) -> Found | None:
             documents.append(
                 Document(own, body.strip(), number(fields.get("score")), title, source, date=fields.get("date"))
             )
+    return Found(tuple(documents), marks[0].start(), last, "content") if documents else None
+
+
+_CONTENT_FIRST = re.compile(r"^[ \t]*(?:content|page content|text|passage|excerpt|snippet):[ \t]*", re.MULTILINE | re.I)
+_AFTER = re.compile(
+    r"(?:\n[ \t]*(?:source|sources|link|url|uri|id|doc_id|title|page|score|metadata|name)[ \t]*:[^\n]*){1,6}"
+    r"\s*(?=\n|\Z)",
+    re.IGNORECASE,
+)
+
+
+def _content_first(text: str) -> Found | None:
+    r"""``Content: …\\nSource: …`` blocks: what describes a passage stands below it."""
+    marks = list(_CONTENT_FIRST.finditer(text))
+    documents, last = [], 0
+    for index, mark in enumerate(marks):
+        stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        after = _AFTER.search(text, mark.end(), stop)
+        if after is None:
+            return None
+        fields = _fields(after[0])
+        body = text[mark.end() : after.start()].strip()
+        if body:
+            documents.append(
+                Document(
+                    own_id(fields.get("id") or fields.get("doc_id")),
+                    body,
+                    number(fields.get("score")),
+                    fields.get("title") or fields.get("name"),
+                    fields.get("source") or fields.get("link") or fields.get("url") or fields.get("uri"),
+                )
+            )
+            last = after.end()
     return Found(tuple(documents), marks[0].start(), last, "content") if documents else None
 
 
@@ -322,7 +353,7 @@ def labelled(text: str, start: int, end: int) -> Found | None:
         if label and _IDENTIFIER.fullmatch(label):
             marks.append((mark, label))
     if not marks or text[start : marks[0][0].start()].strip():
-        return None
+        return _labelled_lines(text, start, end)
     documents = []
     for index, (mark, label) in enumerate(marks):
         stop = marks[index + 1][0].start() if index + 1 < len(marks) else end
@@ -332,19 +363,163 @@ def labelled(text: str, start: int, end: int) -> Found | None:
     return Found(tuple(documents), start, end, "labelled")
 
 
+_LINE_LABEL = re.compile(r"[ \t]*(?P<label>(?=[^:\n]*[\d._/#§])[^:\n]{2,60}):[ \t]+(?P<body>\S[^\n]{19,})")
+
+
+def _labelled_lines(text: str, start: int, end: int) -> Found | None:
+    """``label: text`` lines where every line is one and the labels name files, sections or the like."""
+    lines = [line for line in text[start:end].splitlines() if line.strip()]
+    marks = [_LINE_LABEL.fullmatch(line) for line in lines]
+    if not lines or not all(marks):
+        return None
+    documents = tuple(
+        Document(own_id(m["label"].strip()) if _IDENTIFIER.fullmatch(m["label"].strip()) else None, m["body"].strip(),
+                 source=m["label"].strip())
+        for m in marks if m
+    )  # fmt: skip
+    return Found(documents, start, end, "labelled")
+
+
 def bullets(text: str, start: int, end: int) -> Found | None:
     """``- text``, inside a section of passages."""
     body = text[start:end]
     marks = list(_BULLET.finditer(body))
-    if len(marks) < 2 or body[: marks[0].start()].strip():
+    if not marks or body[: marks[0].start()].strip():
+        return None
+    marks = [m for m in marks if m[0] == marks[0][0]]  # what a passage lists itself is indented or marked otherwise
+    key = _YAML_KEY.match(body, marks[0].end())
+    if key is not None:
+        marks = [m for m in marks if body.startswith(key[0], m.end())]
+    elif len(marks) < 2 and len(body.strip()) < 40:
         return None
     documents = []
     for index, mark in enumerate(marks):
         stop = marks[index + 1].start() if index + 1 < len(marks) else len(body)
         piece = body[mark.end() : stop].strip()
         if piece:
-            documents.append(Document(None, piece))
+            documents.append((key is not None and described(piece)) or Document(None, piece))
     return Found(tuple(documents), start, end, "bullets")
+
+
+_YAML_KEY = re.compile(r"(?:id|doc_id|title|source|name|text|content)[ \t]*:", re.IGNORECASE)
+_PIECE_KEY = re.compile(
+    r"[ \t]*(?:\*\*)?(?P<key>[A-Za-z][A-Za-z _-]{0,24}?)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*(?P<value>[^\n]*)"
+)
+_PIECE_HEADING = re.compile(
+    r"[ \t]*(?:#{1,6}[ \t]+(?P<title>[^\n]+?)|\*\*(?P<bold>[^*\n]+)\*\*[ \t]*(?:\((?P<note>[^()\n]*)\))?:?)[ \t#]*"
+)
+_TEXT_KEYS = frozenset({"content", "text", "value", "passage", "body", "snippet", "excerpt", "page content"})
+_ABOUT = {
+    "id": "id", "doc id": "id", "document id": "id", "name": "id", "key": "id", "ref": "id", "reference": "id",
+    "title": "title", "document": "title", "heading": "title",
+    "source": "source", "url": "source", "link": "source", "uri": "source", "file": "source", "path": "source",
+    "documentation url": "source", "filename": "source", "date": "date", "author": "author", "score": "score",
+    "page": "", "section": "", "category": "", "updated": "date", "type": "", "similarity": "score",
+}  # fmt: skip
+
+
+def described(piece: str) -> Document | None:
+    """One passage with what describes it: a heading, ``key: value`` lines before or after the text."""
+    lines = piece.strip("\n").split("\n")
+    about: dict[str, str] = {}
+    body: list[str] = []
+    index = 0
+    while index < len(lines):
+        line = lines[index].strip()
+        heading = _PIECE_HEADING.fullmatch(line) if "title" not in about else None
+        match = _PIECE_KEY.fullmatch(line)
+        key = match["key"].strip().lower().replace("_", " ") if match else ""
+        if heading is not None and heading["title"]:
+            about["title"] = heading["title"].strip("* ")
+        elif heading is not None:
+            about["title"] = heading["bold"].strip()
+            if heading["note"]:
+                about["source"] = heading["note"].strip()
+        elif match is not None and key in _TEXT_KEYS:
+            body.append(match["value"])
+            index += 1
+            break
+        elif match is not None and key in _ABOUT:
+            about.setdefault(_ABOUT[key], match["value"].strip())
+        elif line:
+            break
+        index += 1
+    body.extend(lines[index:])
+    while len(body) > 1:
+        match = _PIECE_KEY.fullmatch(body[-1].strip())
+        key = match["key"].strip().lower().replace("_", " ") if match else ""
+        if body[-1].strip() and (match is None or key not in _ABOUT):
+            break
+        if match is not None:
+            about.setdefault(_ABOUT[key], match["value"].strip())
+        body.pop()
+    text = "\n".join(body).strip()
+    if not text:
+        return None
+    return Document(
+        own_id(about.get("id")), text, number(about.get("score")), about.get("title"), about.get("source"),
+        about.get("author"), about.get("date"),
+    )  # fmt: skip
+
+
+def ruled(text: str, start: int, end: int) -> Found | None:
+    """Passages with a rule (``---``, ``=====``) between them."""
+    pieces = [p for p in RULE.split(text[start:end]) if p.strip() and not _ANNOUNCING.fullmatch(p.strip())]
+    if len(pieces) < 2 and (
+        not pieces or RULE.search(text, start, end) is None or not _PIECE_KEY.match(pieces[0].strip())
+    ):
+        return None
+    documents = tuple(d for d in map(described, pieces) if d is not None)
+    return Found(documents, start, end, "ruled") if documents else None
+
+
+_ANNOUNCING = re.compile(r"[^\n]{1,100}:")
+_HEAD = re.compile(
+    r"^(?:(?P<level>#{1,6})[ \t]+\S[^\n]*|\*\*[^*\n]{2,120}\*\*[ \t]*(?:\([^()\n]*\))?:?[ \t]*)$", re.MULTILINE
+)
+
+
+def headed(text: str, start: int, end: int) -> Found | None:
+    """Sections with a heading each: ``## Title``, ``**Title** (source)``, the text below it."""
+    first = _HEAD.search(text, start, end)
+    if first is None or text[start : first.start()].strip():
+        return None
+    marks = [m for m in _HEAD.finditer(text, start, end) if m["level"] == first["level"]]
+    documents = []
+    for index, mark in enumerate(marks):
+        stop = marks[index + 1].start() if index + 1 < len(marks) else end
+        found = described(text[mark.start() : stop])
+        if found is not None:
+            documents.append(found)
+    return Found(tuple(documents), start, end, "headed") if documents else None
+
+
+def dspy(text: str) -> Found | None:
+    """DSPy's ``[[ ## name ## ]]`` fields: those that are named as material; a field of a template holds none."""
+    documents: list[Document] = []
+    start, end = None, 0
+    for match in _FIELD.finditer(text):
+        body = match["body"].strip()
+        if not _MATERIAL.search(match["name"]) or not body or re.fullmatch(r"\{\w+\}", body):
+            continue
+        inner = _inside(text, match.start("body"), match.end("body"))
+        if inner is not None:
+            documents.extend(inner.documents)
+            start, end = match.start() if start is None else start, match.end()
+    return Found(tuple(documents), start, end, "dspy") if start is not None else None
+
+
+_FIELD = re.compile(r"\[\[ ## (?P<name>\w+) ## \]\](?P<body>.*?)(?=\[\[ ## |\Z)", re.DOTALL)
+_MATERIAL = re.compile(
+    r"context|passage|document|docs|excerpt|source|snippet|chunk|evidence|knowledge|reference|retriev|material|result|fact",
+    re.IGNORECASE,
+)
+"""Names of fields and variables that hold retrieved material."""
+
+
+def is_material(name: str) -> bool:
+    """Whether a field or template variable of this name holds what was retrieved."""
+    return _MATERIAL.search(name) is not None or name.lower() in ("ctx", "kb", "info", "hits")
 
 
 def key_blocks(text: str, start: int, end: int) -> Found | None:
@@ -382,4 +557,17 @@ def paragraphs(text: str, start: int, end: int) -> Found | None:
     lines = [line.strip() for line in pieces[0].splitlines()] if len(pieces) == 1 else []
     if len(lines) > 1 and all(len(line) >= 30 and line[-1] in ".!?…)\"'" for line in lines):
         pieces = lines  # one passage a line
-    return Found(tuple(Document(None, p) for p in pieces), start, end, "paragraphs") if pieces else None
+    if len(pieces) > 1:
+        pieces = [p for p in pieces if not _ANNOUNCING.fullmatch(p)] or pieces
+    documents = tuple((_VALUE.search(p) and described(p)) or Document(None, p) for p in pieces)
+    return Found(documents, start, end, "paragraphs") if pieces else None
+
+
+_VALUE = re.compile(
+    r"\A[ \t]*(?:name|id|title|source|key|url|link)[ \t]*:[^\n]*\n(?:[^\n]*\n){0,4}?[ \t]*(?:value|content|text)[ \t]*:",
+    re.IGNORECASE,
+)
+
+
+IN_SECTION = (ruled, headed, numbered, labelled, key_blocks, bullets, paragraphs)
+"""Forms that are told only inside a part that is known to be retrieved material, in the order they are tried."""
