@@ -15,7 +15,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "id": (
         "id", "doc_id", "_id", "document_id", "documentId", "docId", "chunk_id", "chunkId", "passage_id", "node_id",
-        "id_", "source_id", "uuid", "key", "ref", "passageId", "document_key", "file_id",
+        "id_", "source_id", "uuid", "key", "ref", "passageId", "document_key",
     ),
     "score": ("relevance_score", "score", "similarity", "_score", "relevanceScore", "similarity_score",
               "@search.score"),
@@ -57,6 +57,8 @@ def document(value: dict[str, Any]) -> Document | None:
     below = _read(nested) if nested else {}
     text = fields["text"][1] if "text" in fields else below["text"][1] if "text" in below else None
     own = fields["id"][1] if "id" in fields else below["id"][1] if "id" in below else None
+    if own is None and isinstance(value.get("file_id"), str):
+        own = value["file_id"]
     score = _score(fields)
     if score is None:
         score = _score(below)

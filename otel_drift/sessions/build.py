@@ -59,6 +59,7 @@ def build(
             draft.unit.evidence = None
         evidence = [gather(d.unit, options) for d in drafts]
     options = _with_known_tools(drafts, evidence, options)
+    _settle_empty_slots(evidence)
     _drop_instructions(evidence)
     turns = []
     for number, (draft, found) in enumerate(zip(drafts, evidence, strict=True), 1):
@@ -111,8 +112,9 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
     for draft in drafts:
         texts.update(m.text for m in draft.unit.given if m.role in ("system", "user"))
     limit = max(map(len, texts), default=0)
-    if limit < MIN_LIMIT or sum(len(text) == limit for text in texts) < 2:
-        return False
+    longest_texts = [text for text in texts if len(text) == limit]
+    if limit < MIN_LIMIT or len(longest_texts) < 2 or len({text[-8:] for text in longest_texts}) == 1:
+        return False  # one ending: a template's, not a cut
     cut: list[Step] = []
     for step in steps:
         longest = step.longest
@@ -123,6 +125,14 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
     for step in cut:
         step.truncated, step.cut_length = True, limit
     return bool(cut)
+
+
+def _settle_empty_slots(evidence: Sequence[Evidence]) -> None:
+    """A turn whose template had an empty slot had no retrieval where other turns' retrievers left spans."""
+    if any(e.ran for e in evidence):
+        for e in evidence:
+            if e.form == "empty" and not e.ran and e.state == "none":
+                e.state = "no_retrieval"
 
 
 def _with_known_tools(

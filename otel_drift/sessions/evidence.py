@@ -57,12 +57,12 @@ def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
         evidence.state = "partial" if partial else "captured"
         return evidence
     in_prompt, form = _from_prompt(unit, options)
+    evidence.form = form
     ids = [item for item in documents if item[0].id]
     if in_prompt:
         call = unit.call
         ref = call.span.ref if call is not None else unit.root.span.ref
         evidence.found = [(_joined(d, i, ids, len(in_prompt)), "prompt", ref) for i, d in enumerate(in_prompt)]
-        evidence.form = form
         lengths = {n.step.cut_length for n in unit.nodes if n.step.truncated}
         cut_prompt = any(len(m.text) in lengths for m in unit.given)
         evidence.state = "partial" if cut_prompt or (call is not None and call.truncated) else "captured"

@@ -49,6 +49,9 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
         found = form(body)
         if found is not None and found.documents:
             return _placed(found, offset)
+    empty = None if whole else _EMPTY_TAG.search(text)
+    if empty is not None:
+        return Found((), empty.start("body"), empty.end("body"), "empty")
     for start, end in parts:
         if not text[start:end].strip():
             continue
@@ -56,13 +59,20 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
             found = form_in(text, start, end)
             if found is not None and found.documents:
                 if _are_passages(found):
-                    return found
+                    return _placed(found, 0)
                 break
     return Found((), *parts[0], "empty") if any(not text[a:b].strip() for a, b in parts) else None
 
 
 _EXAMPLE = re.compile(
     r"^[^\n]{0,400}\b(?:for example|examples?|e\.g\.|beispiel)[ \t]*:[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+
+
+_EMPTY_TAG = re.compile(
+    r"^[ \t]*<(?P<tag>documents?|contexts?|sources|passages|excerpts|(?:search_)?results|knowledge)>"
+    r"(?P<body>\s*)</(?P=tag)>[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 

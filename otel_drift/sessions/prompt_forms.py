@@ -37,7 +37,7 @@ _LABELLED = re.compile(
     r"(?P<closing>(?:\*\*)?[ \t]*(?::|\||–|—|-(?= ))?(?:\*\*)?)[ \t]+",
     re.MULTILINE,
 )
-_IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=.*[-_./#])[\w./#-]+")
+_IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=.*[-_./#§])[\w./#§-]+")
 _SCORED = re.compile(
     r"\((?=[^()\n]{0,20}(?:score|similarity|relevance|distance))[^()\n]{0,60}?(?P<score>\d*\.?\d+)"
     r"[^()\n]{0,20}\)[ \t]*:?[ \t]*",
@@ -235,7 +235,23 @@ def _between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
             label = label.split(":", 1)[1].strip()
         if body:
             documents.append(Document(own_id(label), body, score, title, source))
+    documents = _without_notes(documents)
     return Found(tuple(documents), marks[0].start(), last_end, form) if documents else None
+
+
+_NOTE = re.compile(r"\((?P<note>[^()\n]{2,80})\):?[ \t]+(?=\S)")
+
+
+def _without_notes(documents: list[Document]) -> list[Document]:
+    """Where every text begins with a note in parentheses (``[1] (file.md) text``), the notes are the sources."""
+    notes = [_NOTE.match(d.text or "") for d in documents]
+    if not all(notes):
+        return documents
+    return [
+        d._replace(text=(d.text or "")[m.end() :].strip(), source=d.source or m["note"])
+        for d, m in zip(documents, notes, strict=True)
+        if m
+    ]
 
 
 def _until_end(body: str, may_have_blank: bool) -> str:
@@ -564,10 +580,43 @@ def paragraphs(text: str, start: int, end: int) -> Found | None:
 
 
 _VALUE = re.compile(
-    r"\A[ \t]*(?:name|id|title|source|key|url|link)[ \t]*:[^\n]*\n(?:[^\n]*\n){0,4}?[ \t]*(?:value|content|text)[ \t]*:",
+    r"\A[ \t]*(?:name|id|title|source|key|url|link)[ \t]*:[^\n]*\n(?:[^\n]*\n){0,4}?"
+    r"[ \t]*(?:value|content|text)[ \t]*:",
     re.IGNORECASE,
 )
 
 
-IN_SECTION = (ruled, headed, numbered, labelled, key_blocks, bullets, paragraphs)
+_SAID = re.compile(
+    r"^[ \t]*(?P<key>source|document|title|file|url|id|reference|article|page)[ \t]*:[ \t]*\S[^\n]*\n", re.I | re.M
+)
+
+
+def lead_lines(text: str, start: int, end: int) -> Found | None:
+    """Blocks that each begin with the same ``Source: …`` line, the text right below it."""
+    first = _SAID.match(text.lstrip("\n")) if start == 0 else _SAID.search(text, start, end)
+    if first is None:
+        return None
+    key = first["key"].lower()
+    marks = [
+        m
+        for m in _SAID.finditer(text, start, end)
+        if m["key"].lower() == key
+        and (not text[start : m.start()].strip() or text[m.start() - 2 : m.start()] == "\n\n")
+    ]
+    if not marks or text[start : marks[0].start()].strip():
+        return None
+    documents = []
+    for index, mark in enumerate(marks):
+        stop = marks[index + 1].start() if index + 1 < len(marks) else end
+        found = described(text[mark.start() : stop])
+        if found is not None:
+            inner = re.search(r"[ \t]*[(\[]([^()\[\]]{2,80})[)\]]\Z", found.source or found.title or "")
+            if found.id is None and inner is not None and _IDENTIFIER.fullmatch(inner[1]):
+                source = found.source[: inner.start()] if found.source else None
+                found = found._replace(id=inner[1], source=source)
+            documents.append(found)
+    return Found(tuple(documents), start, end, "labelled") if documents else None
+
+
+IN_SECTION = (ruled, headed, lead_lines, headed, numbered, labelled, key_blocks, bullets, paragraphs)
 """Forms that are told only inside a part that is known to be retrieved material, in the order they are tried."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from otel_drift.model import ReadFrom, ToolCall
 from otel_drift.normalise import Step
+from otel_drift.normalise.builtin_search import builtin_search
 from otel_drift.normalise.documents import read_documents, repr_content, unwrapped
 from otel_drift.normalise.step import ChatMessage, Document, ToolResult
 from otel_drift.normalise.values import fold, structured, text_of
@@ -91,6 +92,10 @@ class _Search:
                 partial=step.incomplete,
                 candidates=step.candidates if step.kind == "reranker" else None,
             )
+        elif node.call:
+            found = builtin_search(step)
+            if not isinstance(found, bool):
+                source = Source(found, "tool", step.span.ref, step.span.start, partial=step.truncated)
         if source is not None:
             outer = _outer(node, self._by_node)
             if outer is not None:
