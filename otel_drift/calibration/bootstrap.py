@@ -51,8 +51,9 @@ def intervals(items: Sequence[Scored], threshold: float, *, resamples: int = RES
     """95 % percentile intervals of AUROC and of the rates at a fixed `threshold`.
 
     Each resample draws as many groups as there are, with replacement, and takes all items of each. A resample without
-    both classes gives no figure and is not used. The threshold stays as it is: the intervals do not say how much worse
-    a threshold chosen on these very items may do on others.
+    both classes gives no figure and is not used. A rate of 0 or 1 gets an exact interval, see `share_interval`. The
+    threshold stays as it is: the intervals do not say how much worse a threshold chosen on these very items may do on
+    others.
     """
     ranks = {score: rank for rank, score in enumerate(sorted({item.score for item in items}))}
     first_flagged = sum(score < threshold for score in ranks)
@@ -73,14 +74,26 @@ def intervals(items: Sequence[Scored], threshold: float, *, resamples: int = RES
             used += 1
             for name, value in _figures(bad, good, positives, negatives, first_flagged).items():
                 drawn[name].append(value)
-    found = {name: percentile_interval(values) for name, values in drawn.items() if values}
+    concerned = {
+        "recall": len({item.group for item in items if item.bad}),
+        "miss_rate": len({item.group for item in items if item.bad}),
+        "false_alarm_rate": len({item.group for item in items if not item.bad}),
+        "precision": len({item.group for item in items if item.score >= threshold}),
+    }
+    found = {
+        name: _opened(percentile_interval(values), concerned.get(name, 0)) for name, values in drawn.items() if values
+    }
     return Intervals(found, len(groups), resamples, used)
 
 
 def share_interval(
     outcomes: Sequence[tuple[str, bool]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval | None:
-    """The 95 % interval of a share, from (group, whether it counts), by drawing groups; None without resamples."""
+    """The 95 % interval of a share, from (group, whether it counts), by drawing groups; None without resamples.
+
+    A share of 0 or 1 is the same in every resample, which shows nothing: then the open end is the exact one of
+    Clopper and Pearson (1934) for as many items as there are groups.
+    """
     members: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for group, counts in outcomes:
         members[group][0] += counts
@@ -91,7 +104,7 @@ def share_interval(
     for _ in range(resamples if groups else 0):
         drawn = generator.choices(groups, k=len(groups))
         values.append(sum(hits for hits, _ in drawn) / sum(size for _, size in drawn))
-    return percentile_interval(values) if values else None
+    return _opened(percentile_interval(values), len(groups)) if values else None
 
 
 def percentile_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
@@ -160,6 +173,14 @@ def _figures(
         "false_alarm_rate": alarms / negatives,
     }
     return {**values, "precision": hits / (hits + alarms)} if hits + alarms else values
+
+
+def _opened(interval: Interval, groups: int) -> Interval:
+    """A point at 0 or 1 as the interval that so many groups can show."""
+    if groups and interval[0] == interval[1] and interval[0] in (0.0, 1.0):
+        unseen = 1 - ((1 - LEVEL) / 2) ** (1 / groups)
+        return (0.0, unseen) if interval[0] == 0.0 else (1 - unseen, 1.0)
+    return interval
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -11,6 +11,7 @@ from otel_drift.calibration.labels import Case
 from otel_drift.errors import UnitError
 from otel_drift.judges.rules_contradiction import Said, contradiction
 from otel_drift.judges.rules_grounding import grounding
+from otel_drift.judges.rules_lexicon import grounding_model
 from otel_drift.judges.rules_qualification import lost_qualifier
 from otel_drift.judges.rules_statements import read
 from otel_drift.text import QualifierClass, content_words, keeps, qualifiers
@@ -25,7 +26,7 @@ NOT_RAISED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Said01:
-    """A score 0..1, higher is worse. `silent`: the judge holds that there is nothing to judge and would raise nothing.
+    """A score 0..1, higher is worse. `silent`: the judge would raise nothing whatever the score, as nothing is claimed.
 
     `unread`: it found no statement at all (a refusal, a greeting), so that the score is no verdict.
     """
@@ -60,8 +61,10 @@ def embedded_score(case: Case) -> Said01:
 
 def _grounding(case: Case) -> Said01:
     found = grounding(case.text, [passage.text for passage in case.passages], case.question)
-    silent = found.verdict == "no_claim"
-    return Said01(found.probability, silent, unread=silent and found.probability == 0.0)
+    claims_nothing = found.verdict == "no_claim"
+    # Sure enough to be flagged, and not: there are no passages, or the rules cannot read the language.
+    held_back = found.verdict == "unsure" and found.probability >= grounding_model().flag
+    return Said01(found.probability, claims_nothing or held_back, unread=claims_nothing and found.probability == 0.0)
 
 
 def _loss(before: str, after: str) -> float:

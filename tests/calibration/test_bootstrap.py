@@ -77,6 +77,19 @@ def test_the_interval_of_a_share_holds_it() -> None:
     assert share_interval(outcomes, resamples=0) is None
 
 
+def test_none_of_thirty_is_not_zero_for_sure() -> None:
+    """Clopper–Pearson for 0 of 30: up to 11.6 %; many items of one group say no more than one."""
+    assert share_interval([(f"g{n}", False) for n in range(30)]) == pytest.approx((0, 0.1157), abs=1e-4)
+    assert share_interval([(f"g{n}", True) for n in range(30)]) == pytest.approx((0.8843, 1), abs=1e-4)
+    assert share_interval([("g", False)] * 30) == pytest.approx((0, 0.975))
+
+    items = [Scored(0.9, True, f"g{n}") for n in range(30)] + [Scored(0.1, False, f"h{n}") for n in range(50)]
+    found = intervals(items, 0.5, resamples=50).figures
+    assert found["recall"] == pytest.approx((0.8843, 1), abs=1e-4)
+    assert found["miss_rate"] == pytest.approx((0, 0.1157), abs=1e-4)
+    assert found["false_alarm_rate"] == pytest.approx((0, 0.0711), abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("items", "rules"),
     [
