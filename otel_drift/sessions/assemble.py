@@ -11,6 +11,7 @@ from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.tree import Node, order
 from otel_drift.sessions.unit import Unit, _variants
+from otel_drift.sessions.user_text import works_on
 
 SKEW = 5 * 60 * 10**9
 """How far (nanoseconds) a clock may be off before time is trusted more than the resent history."""
@@ -141,16 +142,30 @@ def _use_ids(step: object) -> frozenset[str]:
 
 def _without_afterwork(units: list[Unit]) -> list[Unit]:
     """Calls that were given an answer of the session to work on (titles, suggestions, checks) are no turns."""
-    given = [unit.works_on if unit.answered and not unit.told else None for unit in units]
-    if not any(given):
-        return units
     kept: list[Unit] = []
     answers: set[str] = set()
-    for unit, text in zip(units, given, strict=True):
-        if text is None or text not in answers:
-            kept.append(unit)
-            answers.update(fold(call.answer_text or "") for call in unit.finals)
+    known = {answer for unit in units for _, answer in unit.history}
+    for unit in units:
+        if unit.answered and not unit.told:
+            if unit.works_on is not None and unit.works_on in answers:
+                continue
+            if kept and _reworks(unit, kept[-1]) and fold(unit.answer or "") not in known:
+                continue
+        kept.append(unit)
+        answers.update(fold(call.answer_text or "") for call in unit.finals)
     return kept
+
+
+def _reworks(unit: Unit, before: Unit) -> bool:
+    """Whether a lone model call was given the question and answer of the turn before as one text."""
+    return (
+        len(unit.calls) == 1
+        and bool(before.calls)
+        and before.answered
+        and not unit.history
+        and works_on(unit.last_message or "", before.user or "", before.answer or "")
+        and _instructions(unit) != _instructions(before)
+    )
 
 
 def _without_echoes(units: list[Unit]) -> list[Unit]:

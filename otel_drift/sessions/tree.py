@@ -9,6 +9,7 @@ from typing import Any
 from otel_drift.model import Span
 from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
+from otel_drift.sessions.user_text import works_on
 
 
 class Node:
@@ -315,10 +316,17 @@ def _unrelated(calls: Sequence[Node], subtree: Sequence[Node]) -> bool:
                 fold(said) in given and len(fold(said)) > 20 and fold(asked) in given and fold(asked) != fold(then)
             ):
                 return False
+            if instructions(one.step) != instructions(other.step) and works_on(then, asked, said):
+                return False
             continue
         if fold(said) in fold(then) or _used_as_query(said, subtree):
             return False
     return True
+
+
+def instructions(step: Step) -> str:
+    """How the first system message of a model call begins: it tells one task from another."""
+    return next((m.text for m in step.input_messages or () if m.role == "system"), "")[:60]
 
 
 def _used_as_query(said: str, nodes: Iterable[Node]) -> bool:

@@ -13,8 +13,8 @@ from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import ANSWER_KEYS, CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage, final_answer, last_asked
 from otel_drift.normalise.values import fold, load
-from otel_drift.sessions.tree import OBSERVATIONS, Node
-from otel_drift.sessions.user_text import dspy_fields, from_template, transcript, user_text
+from otel_drift.sessions.tree import OBSERVATIONS, Node, instructions
+from otel_drift.sessions.user_text import dspy_fields, from_template, transcript, user_text, works_on
 
 _NOT_ANSWER = frozenset({"reasoning", "rationale", "thought", "thoughts", "completed", "explanation"})
 Pair = tuple[str, str]
@@ -100,6 +100,7 @@ class Unit:
         if len(finals) > 1:
             known = {fold(call.answer_text or "") for call in finals}
             finals = [call for call in finals if worked_on(call.input_messages or ()) not in known] or finals
+            finals = [c for i, c in enumerate(finals) if not any(_checks(c, one) for one in finals[:i])]
         last = finals[-1]
         if len(finals) == 1:
             return last
@@ -272,6 +273,14 @@ class Unit:
 
 
 _DERIVED = ("answer_pair", "call", "given", "works_on", "last_index", "last_message", "user", "history", "pairs_after")
+
+
+def _checks(call: Step, answering: Step) -> bool:
+    """Whether a call was given another's question and answer as one text and said something else than the answer."""
+    asked, said = answering.last_user or "", answering.answer_text or ""
+    if not works_on(call.last_user or "", from_template(asked) or asked, said):
+        return False
+    return instructions(call) != instructions(answering) and not _alike(call.answer_text or "", said)
 
 
 def worked_on(messages: Sequence[ChatMessage]) -> str | None:

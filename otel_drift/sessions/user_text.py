@@ -120,6 +120,23 @@ def dspy_fields(text: str) -> list[tuple[str, str]]:
     return [(m["name"].lower(), m["body"].strip()) for m in _DSPY.finditer(_DSPY_END.sub("", text))]
 
 
+_LABEL = re.compile(
+    r"\b(?:question|query|message|input|request|prompt|user|human|customer|guest|visitor|q)[ \t]*:[ \t\n]*",
+    re.IGNORECASE,
+)
+SHORTEST_SAID = 20
+"""From how many characters on an answer in a prompt is that answer, and no word that happens to be there."""
+
+
+def works_on(text: str, asked: str, said: str) -> bool:
+    """Whether a prompt holds a turn's question and answer and asks nothing new (a check, suggestions, a title)."""
+    asked, said = asked.strip(), said.strip()
+    if len(said) < SHORTEST_SAID or said not in text or asked not in text:
+        return False
+    rest = text.replace(said, "\0").replace(asked, "\0") if asked else text.replace(said, "\0")
+    return not any(rest[m.end() : m.end() + 1] not in ("", "\0") for m in _LABEL.finditer(rest))
+
+
 _TURN = re.compile(
     r"^[ \t]*(?P<role>user|human|customer|assistant|ai|bot|agent)[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE
 )
