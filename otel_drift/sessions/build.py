@@ -17,6 +17,7 @@ from otel_drift.sessions.linking import Group
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.turns import turn_of
 from otel_drift.sessions.unit import Unit
+from otel_drift.sessions.varying import fill_from_varying
 
 RETRY_SECONDS = 3600.0
 MIN_LIMIT = 40
@@ -60,6 +61,7 @@ def build(
         evidence = [gather(d.unit, options) for d in drafts]
     options = _with_known_tools(drafts, evidence, options)
     _settle_empty_slots(evidence)
+    fill_from_varying(drafts, evidence)
     _drop_instructions(evidence)
     turns = []
     for number, (draft, found) in enumerate(zip(drafts, evidence, strict=True), 1):

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from otel_drift.model import ReadFrom, RetrievalState, ToolCall
+from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold, text_of
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
+from otel_drift.sessions.prompt_forms import is_material, says_nothing
 from otel_drift.sessions.sources import Source, sources_of
 from otel_drift.sessions.unit import Unit
 
@@ -59,6 +61,8 @@ def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     in_prompt, form = _from_prompt(unit, options)
     evidence.form = form
     ids = [item for item in documents if item[0].id]
+    if in_prompt and form in WEAK_FORMS and ids and len(ids) != len(in_prompt):
+        in_prompt = _as_many(in_prompt, len(ids))
     if in_prompt:
         call = unit.call
         ref = call.span.ref if call is not None else unit.root.span.ref
@@ -203,7 +207,44 @@ def _completed(
     return completed
 
 
+def _as_many(documents: tuple[Document, ...], count: int) -> tuple[Document, ...]:
+    """The same text as just so many passages as were retrieved, where only one way of dividing it gives that many."""
+    if count == 1:
+        return (Document(None, "\n\n".join(d.text or "" for d in documents)),)
+    lines = [line.strip() for d in documents for line in (d.text or "").splitlines() if line.strip()]
+    return tuple(Document(None, line) for line in lines) if len(lines) == count else documents
+
+
+def _from_variables(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Document, ...], str]:
+    """Passages in the variable of a prompt template that is named as material (``context``, ``docs``, …)."""
+    empty = ""
+    for node in unit.nodes:
+        variables = node.step.variables
+        if not isinstance(variables, dict):
+            continue
+        for name, value in variables.items():
+            if not isinstance(name, str) or not is_material(name) or value is None:
+                continue
+            if isinstance(value, str) and says_nothing(value):
+                empty = "empty"
+                continue
+            documents = read_documents(value, strings=True)
+            if documents is None and isinstance(value, str) and len(value) >= 30:
+                found = find_passages(value, options.passage_pattern, options.pattern_seconds, whole=True)
+                documents = found.documents if found is not None else (Document(None, value.strip()),)
+                if found is not None and documents:
+                    return documents, found.form
+            if documents and any(d.text for d in documents):
+                return tuple(d for d in documents if d.text), "variable"
+            if documents == ():
+                empty = "empty"
+    return (), empty
+
+
 def _from_prompt(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Document, ...], str]:
+    given, empty = _from_variables(unit, options)
+    if given:
+        return given, empty
     texts = [m.text for m in unit.given if m.role == "system" and m.text]
     if unit.last_message:
         texts.append(unit.last_message)
@@ -214,7 +255,6 @@ def _from_prompt(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Documen
             break
         if message.role == "user" and message.text:
             texts.append(message.text)
-    empty = ""
     for text in texts:
         found = find_passages(text, options.passage_pattern, options.pattern_seconds)
         if found is None:

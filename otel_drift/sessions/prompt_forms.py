@@ -535,7 +535,12 @@ _MATERIAL = re.compile(
 
 def is_material(name: str) -> bool:
     """Whether a field or template variable of this name holds what was retrieved."""
+    if _OTHER.search(name):
+        return False
     return _MATERIAL.search(name) is not None or name.lower() in ("ctx", "kb", "info", "hits")
+
+
+_OTHER = re.compile(r"question|query|history|instruction|format|template|schema|prompt|answer|output", re.IGNORECASE)
 
 
 def key_blocks(text: str, start: int, end: int) -> Found | None:

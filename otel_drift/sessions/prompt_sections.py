@@ -77,6 +77,11 @@ MAX_CANDIDATES = 12
 Section = tuple[int, int]
 
 
+def names_material(text: str) -> bool:
+    """Whether a text speaks of documents, passages, context or the like."""
+    return _NOUN.search(text) is not None
+
+
 def sections(text: str) -> list[Section]:
     """The parts of `text` that something in it announces as retrieved material, likeliest first."""
     labels: list[Section] = []
