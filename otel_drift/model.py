@@ -178,7 +178,8 @@ class Session:
     """A conversation, turn by turn.
 
     `session_id` is None where no span carries one; `key` is stable either way and never merges two customers:
-    it is built from project (or service), environment, user where known, and session id (or the first trace id).
+    it is built from project (or service), environment, tenant and user where known, and session id (or the first
+    trace id).
     """
 
     key: str
@@ -190,6 +191,7 @@ class Session:
     user: str | None = None
     conventions: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
+    tenant: str | None = None
 
     @property
     def name(self) -> str:

@@ -60,13 +60,14 @@ def redact_session(session: Session, redactor: Redactor) -> Session:
 
     key = session.key if clean(session.key) == session.key else opaque(session.key)
     turns = tuple(_turn(turn, clean) for turn in session.turns)
-    return replace(session, key=key, user=clean(session.user), turns=turns)
+    return replace(session, key=key, user=clean(session.user), tenant=clean(session.tenant), turns=turns)
 
 
 def withhold(session: Session) -> Session:
     """Return `session` without any text: ids, times and states only."""
     key = opaque(session.key)
-    return replace(session, key=key, user=None, turns=tuple(_turn(turn, lambda _: None) for turn in session.turns))
+    turns = tuple(_turn(turn, lambda _: None) for turn in session.turns)
+    return replace(session, key=key, user=None, tenant=None, turns=turns)
 
 
 def opaque(key: str) -> str:

@@ -17,6 +17,7 @@ from otel_drift.normalise.mlflow import Mlflow
 from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, scalar
 from otel_drift.normalise.openinference import OpenInference
 from otel_drift.normalise.openlit import OpenLIT
+from otel_drift.normalise.owners import Owner, OwnerKeys, owners_in
 from otel_drift.normalise.pydantic_ai import PydanticAI
 from otel_drift.normalise.step import Reader, Step
 from otel_drift.normalise.traceloop import Traceloop
@@ -39,16 +40,16 @@ class _Shape:
 
     readers: tuple[Reader, ...]
     sessions: tuple[tuple[int, str], ...]
-    users: tuple[str, ...]
+    owners: OwnerKeys
     nested: tuple[Reader, ...]
 
 
 class Identity(NamedTuple):
-    """Who a span belongs to: session id with its rank, user, and whether a convention knows the span."""
+    """Who a span belongs to: session id with its rank, user and tenant, and whether a convention knows the span."""
 
     readers: tuple[Reader, ...]
     session: tuple[int, str] | None
-    user: str | None
+    owners: tuple[Owner, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -67,7 +68,7 @@ def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
         session_attributes: attribute names that hold the session id whatever else the span says.
     """
     identity = identify(span, session_attributes)
-    return Step(span, identity.readers, identity.session, identity.user)
+    return Step(span, identity.readers, identity.session, identity.owners)
 
 
 def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
@@ -83,7 +84,6 @@ def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
             _shapes.clear()
         shape = _shapes[key] = _shape_of(a.keys(), span.scope, store, hits, logs)
     session: tuple[int, str] | None = None
-    user: str | None = None
     for name in session_attributes:
         own = scalar(a.get(name)) or scalar(span.resource.get(name))
         if own is not None:
@@ -100,34 +100,33 @@ def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
             found = reader.nested_session(a)
             if found is not None and (session is None or found[0] < session[0]):
                 session = found
-    for name in shape.users:
-        user = scalar(a[name])
-        if user is not None:
-            break
+    owners = shape.owners.read(a) if shape.owners.named else ()
+    if span.resource:
+        owners += owners_in(span.resource)
     if span.logs:
-        session, user = _from_logs(span, session, user)
-    return Identity(shape.readers, session, user)
+        session, owners = _from_logs(span, session, owners)
+    return Identity(shape.readers, session, owners)
 
 
-def log_identity(attributes: Attributes) -> tuple[tuple[int, str] | None, str | None]:
-    """Session id (with rank) and user id of a log record."""
+def log_identity(attributes: Attributes) -> tuple[tuple[int, str] | None, tuple[Owner, ...]]:
+    """Session id (with rank) and owners of a log record."""
     own = scalar(attributes.get("session.id"))
     session = (SESSION_DELIBERATE, own) if own else None
     if session is None:
         own = scalar(attributes.get("gen_ai.conversation.id"))
         session = (SESSION_CONVERSATION, own) if own else None
-    return session, scalar(attributes.get("user.id"))
+    return session, owners_in(attributes)
 
 
 def _from_logs(
-    span: Span, session: tuple[int, str] | None, user: str | None
-) -> tuple[tuple[int, str] | None, str | None]:
+    span: Span, session: tuple[int, str] | None, owners: tuple[Owner, ...]
+) -> tuple[tuple[int, str] | None, tuple[Owner, ...]]:
     for record in span.logs:
         found, who = log_identity(record.attributes)
         if found is not None and (session is None or found[0] < session[0]):
             session = found
-        user = user or who
-    return session, user
+        owners += who
+    return session, owners
 
 
 def _shape_of(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> _Shape:
@@ -136,9 +135,8 @@ def _shape_of(keys: Collection[str], scope: str, store: object, hits: bool, logs
     if len(readers) > 1 and "session.id" in keys:
         named.add((SESSION_DELIBERATE, "session.id"))
     sessions = sorted(named, key=_by_rank)
-    users = dict.fromkeys(key for reader in readers for key in reader.users(keys) if key in keys)
     nested = tuple(r for r in readers if type(r).nested_session is not Reader.nested_session and "metadata" in keys)
-    return _Shape(readers, tuple(sessions), tuple(users), nested)
+    return _Shape(readers, tuple(sessions), OwnerKeys(keys), nested)
 
 
 def _by_rank(found: tuple[int, str]) -> tuple[int, int, str]:

@@ -28,7 +28,6 @@ _SESSIONS = (
     "langfuse.session.id",
     "langsmith.trace.session_id",
 )
-_USERS = ("user.id", "enduser.id", "user_id", "userId", "enduser.pseudo.id", "app.user.id")
 _FEEDBACK = frozenset(
     {"user.feedback", "user_feedback", "feedback", "feedback.value", "feedback.score", "feedback.comment"}
 )
@@ -56,10 +55,6 @@ class Application(Reader):
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """Session ids under the names applications use."""
         return [(SESSION_APP, key) for key in _SESSIONS]
-
-    def users(self, keys: Collection[str]) -> list[str]:
-        """User ids under the names applications use."""
-        return list(_USERS)
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Recorded hits: whole documents, or only ids."""

@@ -86,10 +86,6 @@ class GenAI(Reader):
         """`gen_ai.conversation.id`, or the application's `session.id` on the same span."""
         return [(SESSION_DELIBERATE, "session.id"), (SESSION_CONVERSATION, "gen_ai.conversation.id")]
 
-    def users(self, keys: Collection[str]) -> list[str]:
-        """`user.id`, `enduser.id`, LiteLLM's `llm.user`."""
-        return ["user.id", "enduser.id", "llm.user"]
-
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """System instructions and input messages, wherever they were written."""
         a = step.span.attributes

@@ -51,10 +51,6 @@ class Langfuse(Reader):
         nested = named_sessions(keys, "langfuse.trace.metadata.", "langfuse.observation.metadata.")
         return [*own, *((SESSION_THREAD, key) for _, key in nested)]
 
-    def users(self, keys: Collection[str]) -> list[str]:
-        """`user.id`."""
-        return ["user.id", "langfuse.user.id"]
-
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages of a generation: a list, or a mapping with tools and messages."""
         if step.kind != "llm":

@@ -16,7 +16,6 @@ from otel_drift.normalise.names import (
     is_thread,
     leaves,
     named_sessions,
-    named_users,
 )
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
 
@@ -45,10 +44,6 @@ class LangSmith(Reader):
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """Session, conversation or thread ids in the metadata."""
         return [(SESSION_THREAD if is_thread(k) else SESSION_NAMESPACED, k) for _, k in named_sessions(keys, _METADATA)]
-
-    def users(self, keys: Collection[str]) -> list[str]:
-        """User ids in the metadata."""
-        return [key for _, key in named_users(keys, _METADATA)]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages in `gen_ai.prompt`."""

@@ -33,10 +33,6 @@ class LiteLLM(Reader):
         """A session id that a proxy put into the metadata."""
         return [(SESSION_NAMESPACED, key) for _, key in named_sessions(keys, "metadata.")]
 
-    def users(self, keys: Collection[str]) -> list[str]:
-        """The provider's `user` field."""
-        return ["llm.user", "llm.openai.user", "metadata.user_api_key_end_user_id"]
-
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages of the raw request."""
         key = _find(step.span.attributes, _MESSAGES)

@@ -51,10 +51,6 @@ class Mlflow(Reader):
         """`mlflow.trace.session` (trace metadata)."""
         return [(SESSION_NAMESPACED, "mlflow.trace.session")]
 
-    def users(self, keys: Collection[str]) -> list[str]:
-        """`mlflow.trace.user`."""
-        return ["mlflow.trace.user"]
-
     def nested_session(self, a: Attributes) -> tuple[int, str] | None:
         """A thread id in the inner spans' metadata."""
         metadata = a.get("metadata")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 SESSION_DELIBERATE, SESSION_NAMESPACED, SESSION_CONVERSATION, SESSION_APP, SESSION_THREAD = 0, 1, 3, 4, 5
 """Ranks of session ids: an id set on purpose on GenAI spans wins over what a framework or an outer span says."""
+
+MAX_ID = 512
+"""Longest id (characters) that is kept whole."""
 
 _SESSION_NAMES = {
     "sessionid": 0,
@@ -19,15 +23,6 @@ _SESSION_NAMES = {
     "conversation": 5,
     "threadid": 6,
     "langfusesessionid": 0,
-}
-_USER_NAMES = {
-    "userid": 0,
-    "user": 1,
-    "enduserid": 2,
-    "customerid": 3,
-    "tenantid": 4,
-    "accountid": 5,
-    "langfuseuserid": 0,
 }
 _NOT_WORD = re.compile(r"[^a-z0-9]")
 
@@ -93,19 +88,25 @@ CONTEXT_KEYS = frozenset(
 
 
 @lru_cache(maxsize=4096)
-def _rank(name: str) -> tuple[int | None, int | None]:
-    folded = _NOT_WORD.sub("", name.lower())
-    return _SESSION_NAMES.get(folded), _USER_NAMES.get(folded)
+def _rank(name: str) -> int | None:
+    return _SESSION_NAMES.get(_NOT_WORD.sub("", name.lower()))
 
 
 def scalar(value: Any) -> str | None:
-    """An id as text: non-empty string, or number."""
+    """An id as text: non-empty string, or number; of a very long one the beginning and a hash of the whole."""
     if isinstance(value, str):
         value = value.strip().strip('"')
-        return value if value and len(value) <= 512 and not value.startswith("[Scrubbed") else None
+        if not value or value.startswith("[Scrubbed"):
+            return None
+        return value if len(value) <= MAX_ID else _shortened(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None
+
+
+def _shortened(value: str) -> str:
+    digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{value[: MAX_ID - len(digest) - 1]}~{digest}"
 
 
 def session_in(values: Mapping[str, Any]) -> str | None:
@@ -119,20 +120,11 @@ def session_in(values: Mapping[str, Any]) -> str | None:
 
 def named_sessions(keys: Iterable[str], *prefixes: str) -> list[tuple[int, str]]:
     """Keys that name a session below one of `prefixes`, with the rank of the name, best first."""
-    return _named(keys, prefixes, 0)
-
-
-def named_users(keys: Iterable[str], *prefixes: str) -> list[tuple[int, str]]:
-    """Keys that name a user below one of `prefixes`, with the rank of the name, best first."""
-    return _named(keys, prefixes, 1)
-
-
-def _named(keys: Iterable[str], prefixes: tuple[str, ...], which: int) -> list[tuple[int, str]]:
     found = []
     for key in keys:
         for prefix in prefixes or ("",):
             if key.startswith(prefix):
-                rank = _rank(key[len(prefix) :])[which]
+                rank = _rank(key[len(prefix) :])
                 if rank is not None:
                     found.append((rank, key))
     return sorted(found)

@@ -61,10 +61,6 @@ class OpenInference(Reader):
         """`session.id`."""
         return [(SESSION_DELIBERATE, "session.id")]
 
-    def users(self, keys: Collection[str]) -> list[str]:
-        """`user.id`."""
-        return ["user.id"]
-
     def nested_session(self, a: Attributes) -> tuple[int, str] | None:
         """A thread id in the metadata."""
         metadata = a.get("metadata")
@@ -228,10 +224,14 @@ def _messages(step: Step, prefix: str, default_role: str) -> tuple[ChatMessage, 
     return tuple(_message(group, default_role) for _, group in _groups(step, prefix)) or None
 
 
+_CALLING = "Calling tools:"
+"""How smolagents begins the text that stands for tool calls in its memory."""
+
+
 def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
     role = role_of(group.get("message.role")) or default_role
     content = group.get("message.content")
-    if len(group) <= 2 and isinstance(content, str) and role != "tool":
+    if len(group) <= 2 and isinstance(content, str) and role != "tool" and content[:14] != _CALLING:
         return ChatMessage(role, content)
     text = content if isinstance(content, str) else ""
     uses: list[ToolUse] = []
@@ -244,7 +244,7 @@ def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
         elif part.get("message_content.type") in ("tool_use", "tool_call"):
             uses.append(_use(part, "message_content."))
     text = text or "\n".join(parts)
-    if role == "assistant" and text.startswith("Calling tools:"):  # smolagents writes its memory as text
+    if role == "assistant" and text.startswith(_CALLING):
         calls = structured(text.partition(":")[2].strip())
         if isinstance(calls, list):
             return ChatMessage(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from otel_drift.normalise.messages import read_answer, read_messages
@@ -26,10 +25,6 @@ class PydanticAI(Reader):
         if "tool_response" in a or "tool_arguments" in a:
             return "tool"
         return "other"
-
-    def users(self, keys: Collection[str]) -> list[str]:
-        """`user.id`."""
-        return ["user.id"]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """All messages of the run without its answer; for an older model call its `events`."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise.lazy import lazy
+from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.values import load, structured
 
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
@@ -87,10 +88,6 @@ class Reader:
         """Which of a span's attribute keys hold a session id, with their rank: lower is more deliberate."""
         return []
 
-    def users(self, keys: Collection[str]) -> list[str]:
-        """Which of a span's attribute keys hold a user or tenant id, best first."""
-        return []
-
     def nested_session(self, a: Attributes) -> tuple[int, str] | None:
         """A session id inside a structured attribute, with its rank; asked only where no key holds one."""
         return None
@@ -146,12 +143,16 @@ class Step:
     __dict__: dict[str, Any]
 
     def __init__(
-        self, span: Span, readers: tuple[Reader, ...], session: tuple[int, str] | None, user: str | None
+        self,
+        span: Span,
+        readers: tuple[Reader, ...],
+        session: tuple[int, str] | None,
+        owners: tuple[Owner, ...] = (),
     ) -> None:
         self.span = span
         self.readers = readers
         self.session = session
-        self.user = user
+        self.owners = owners
         self.truncated = False
         self.cut_length = 0
         self._parsed: dict[str, Any] = {}

@@ -15,7 +15,6 @@ from otel_drift.normalise.names import (
     is_thread,
     leaves,
     named_sessions,
-    named_users,
 )
 from otel_drift.normalise.step import Document, Kind, Reader, Step, Tool
 
@@ -40,10 +39,6 @@ class Traceloop(Reader):
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """Session ids among the association properties; the name is the application's choice."""
         return [(SESSION_THREAD if is_thread(k) else SESSION_NAMESPACED, k) for _, k in named_sessions(keys, _PREFIX)]
-
-    def users(self, keys: Collection[str]) -> list[str]:
-        """User ids among the association properties."""
-        return [key for _, key in named_users(keys, _PREFIX)]
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Documents in the entity output of a retriever span."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from otel_drift.normalise.messages import read_messages
-from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions, named_users
+from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions
 from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool, ToolUse
 from otel_drift.normalise.values import text_of
 
@@ -37,10 +37,6 @@ class Vercel(Reader):
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """Session ids in the telemetry metadata or runtime context; the name is the application's choice."""
         return [(SESSION_NAMESPACED, key) for _, key in named_sessions(keys, *_NAMESPACES)]
-
-    def users(self, keys: Collection[str]) -> list[str]:
-        """User ids in the same places."""
-        return [key for _, key in named_users(keys, *_NAMESPACES)]
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`ai.prompt.messages` of a step, `ai.prompt` of the whole call."""

@@ -87,6 +87,7 @@ def _heading(paper: Paper, session: Session) -> None:
         session.project,
         session.environment or "",
         f"user {session.user}" if session.user else "",
+        f"tenant {session.tenant}" if session.tenant else "",
         count(len(session.trace_ids), "trace"),
     ]
     if session.turns:

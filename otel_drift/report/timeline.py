@@ -125,6 +125,7 @@ def _heading(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
         verdict = (("✓ " if unit.outcome == "clean" else "") + outcome_words(unit.outcome), style)
     paper.rule([(shorten(session.name, 64), "bold")], verdict)
     facts = [session.project, session.environment or "", f"user {session.user}" if session.user else ""]
+    facts.append(f"tenant {session.tenant}" if session.tenant else "")
     facts.append(count(len(session.turns), "turn"))
     facts += [words(str(flag)) for flag in (unit.report or {}).get("flags") or ()]
     facts.append(count(len(session.trace_ids), "trace"))

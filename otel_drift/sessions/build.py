@@ -77,6 +77,7 @@ def build(
         project=group.project,
         environment=group.environment,
         user=group.user,
+        tenant=group.tenant,
         conventions=tuple(names),
     )
     return _with_hints(session, steps)

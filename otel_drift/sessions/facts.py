@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise import Identity, Step, log_identity
 from otel_drift.normalise.app import is_search
+from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import relevant
 from otel_drift.sessions.evidence import gather
@@ -18,13 +19,14 @@ from otel_drift.sessions.unit import Unit
 
 MAX_PAIRS = 6
 MAX_PASSAGES = 6
+MAX_OWNERS = 12
 PASSAGE_GAP = 10 * 60 * 10**9
 
 
 class TraceFacts:
     """What is remembered of a trace while the input is read: about 200 bytes."""
 
-    __slots__ = ("end", "environment", "place", "project", "rank", "relevant", "sessions", "start", "users")
+    __slots__ = ("end", "environment", "owners", "place", "project", "rank", "relevant", "sessions", "start")
 
     def __init__(self) -> None:
         self.start = 2**63
@@ -34,7 +36,7 @@ class TraceFacts:
         self.environment: str | None = None
         self.rank = 99
         self.sessions: tuple[str, ...] = ()
-        self.users: tuple[str, ...] = ()
+        self.owners: tuple[Owner, ...] = ()
         self.relevant = False
 
     def add(self, span: Span, identity: Identity | Step) -> None:
@@ -51,26 +53,25 @@ class TraceFacts:
             self.relevant = True
         if identity.session is not None:
             self._session(*identity.session)
-        user = identity.user
-        if user is not None:
-            self._user(user)
+        if identity.owners:
+            self._own(identity.owners)
 
     def add_unread(self, span: Span) -> None:
         """Take in a span that could not be read, so that its trace is not passed over in silence."""
-        self.add(span, Identity((), None, None))
+        self.add(span, Identity((), None))
         self.relevant = True
 
     def add_log(self, attributes: Attributes) -> None:
         """Take in the ids of a log record that has not met its span yet."""
-        session, user = log_identity(attributes)
+        session, owners = log_identity(attributes)
         if session is not None:
             self._session(*session)
-        if user is not None:
-            self._user(user)
+        self._own(owners)
 
-    def _user(self, user: str) -> None:
-        if user not in self.users and len(self.users) < 4:
-            self.users = tuple(sorted((*self.users, user)))
+    def _own(self, owners: Iterable[Owner]) -> None:
+        for owner in owners:
+            if owner not in self.owners:
+                self.owners = tuple(sorted((*self.owners, owner))[:MAX_OWNERS])
 
     def _session(self, rank: int, session: str) -> None:
         if rank < self.rank:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from otel_drift.sessions.facts import Digest, TraceFacts, digest_of, passages_of
 from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.owners import Owners, compatible, key_parts, parted, tenant_of, user_of
 from otel_drift.sessions.unit import Unit
 
 PASSAGE_GAP = 10 * 60 * 10**9
@@ -21,7 +22,8 @@ ID_GAP = 30 * 60 * 10**9
 """How long after a turn without a session id the session that continues it may name itself."""
 
 Units = Callable[[str], Sequence[Unit]]
-Bucket = tuple[str, str, str, str]
+Bucket = tuple[str, str, Owners, str]
+"""Project, environment, user and tenant, session id."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Group:
     project: str
     environment: str | None
     user: str | None
+    tenant: str | None
     trace_ids: list[str]
     start: int
 
@@ -66,18 +69,16 @@ def _digest(trace: str, units: Units, options: ReconstructOptions) -> Digest:
 
 
 def _by_session(known: Mapping[str, TraceFacts]) -> dict[Bucket, list[str]]:
-    """Traces by project, environment, user and session id; unknown users join where there is one user only."""
+    """Traces by project, environment, owners and session id."""
     rough: dict[tuple[str, str, str], list[str]] = {}
     for trace, f in known.items():
         for session in f.sessions:
             rough.setdefault((f.project, f.environment or "", session), []).append(trace)
     buckets: dict[Bucket, list[str]] = {}
     for (project, environment, session), traces in rough.items():
-        users = sorted({u for t in traces for u in known[t].users if len(known[t].users) == 1})
+        whose = parted({known[t].owners for t in traces})
         for trace in sorted(traces):
-            own = known[trace].users
-            user = own[0] if len(own) == 1 else users[0] if len(users) == 1 else ""
-            buckets.setdefault((project, environment, user, session), []).append(trace)
+            buckets.setdefault((project, environment, whose[known[trace].owners], session), []).append(trace)
     return buckets
 
 
@@ -312,11 +313,11 @@ class _Lone:
             return frozenset()
 
     def _near(self, one: str, other: str) -> bool:
-        """Whether project, environment and user of two traces may be the same."""
+        """Whether project, environment, user and tenant of two traces may be the same."""
         f, g = self.facts[one], self.facts[other]
         if f.project != g.project or (f.environment or "") != (g.environment or ""):
             return False
-        return not f.users or not g.users or bool(set(f.users) & set(g.users))
+        return compatible(f.owners, g.owners)
 
 
 def _groups(
@@ -339,13 +340,13 @@ def _group(facts: Mapping[str, TraceFacts], traces: Iterable[str], bucket: Bucke
     ordered = sorted(traces, key=lambda t: (facts[t].start, t))
     start = facts[ordered[0]].start
     if bucket is not None:
-        project, environment, user, session = bucket
-        return Group(_key(*bucket), session, project, environment or None, user or None, ordered, start)
+        project, environment, owners, session = bucket
+        key = _key(project, environment, *key_parts(owners), session)
+        return Group(key, session, project, environment or None, user_of(owners), tenant_of(owners), ordered, start)
     first = facts[ordered[0]]
-    users = sorted({u for t in ordered for u in facts[t].users})
-    only = users[0] if len(users) == 1 else None
-    key = _key(first.project, first.environment or "", only or "", "trace:" + ordered[0])
-    return Group(key, None, first.project, first.environment, only, ordered, start)
+    owners = tuple(sorted({owner for t in ordered for owner in facts[t].owners}))
+    key = _key(first.project, first.environment or "", *key_parts(owners), "trace:" + ordered[0])
+    return Group(key, None, first.project, first.environment, user_of(owners), tenant_of(owners), ordered, start)
 
 
 def _key(*parts: str) -> str:

@@ -155,6 +155,7 @@ def _failed(group: Group, error: Exception) -> Session:
         project=group.project,
         environment=group.environment,
         user=group.user,
+        tenant=group.tenant,
         hints=(failed_hint(error),),
     )
 

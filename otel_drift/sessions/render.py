@@ -15,6 +15,7 @@ def session_json(session: Session) -> dict[str, Any]:
         "project": session.project,
         "environment": session.environment,
         "user": session.user,
+        "tenant": session.tenant,
         "trace_ids": list(session.trace_ids),
         "conventions": list(session.conventions),
         "turns": [_turn(turn) for turn in session.turns],
