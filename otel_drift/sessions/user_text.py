@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.prompt import find_passages
+from otel_drift.sessions.prompt_sections import goes_on
 
 _MARK = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:(?:the |new |current |latest |last |follow[- ]?up |original |standalone )?"
@@ -50,6 +51,9 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
             return last
         if short and short in folded:
             options.append(text)
+    labelled = next((text for text in options if _below_label(fold(text), folded)), None)
+    if labelled is not None:
+        return labelled
     question = from_template(last)
     if question is not None:
         asked = fold(question)
@@ -59,6 +63,12 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
     if root is not None and find_passages(last) is not None:
         return root  # the message is a template whose end, with the question, was cut
     return last
+
+
+def _below_label(short: str, folded: str) -> bool:
+    """Whether the message is the candidate below a label ("New task:", "Current message:")."""
+    head = folded[: -len(short)].rstrip()
+    return folded.endswith(short) and head.endswith(":") and len(head) <= 40 and head.count(":") == 1
 
 
 def _mostly(short: str) -> bool:
@@ -87,7 +97,7 @@ def from_template(text: str) -> str | None:
             body = text[start : found.start]
         closing = _ANSWER.search("\n" + body.rstrip())
         body = body.rstrip()[: closing.start() - 1 if closing and closing.start() > 0 else None] if closing else body
-        body = _before_header(body.strip())
+        body = _before_header(_QUOTED.sub(r"\g<body>", body.strip()))
         return body or None
     if found is None or not found.documents:
         return None
@@ -95,12 +105,15 @@ def from_template(text: str) -> str | None:
     after = re.sub(r"\A[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3}|</\w+>)\s*", "", after).strip()
     if after:
         paragraphs = [p.strip() for p in re.split(r"\n[ \t]*\n", after) if p.strip()]
-        return paragraphs[-1]
+        asked = [p for p in paragraphs if not goes_on(p)]
+        if asked or not _before_header(before):
+            return (asked or paragraphs)[-1]
     return _before_header(before) or None
 
 
+_QUOTED = re.compile(r"\A(?P<quotes>\"{3}|'{3}|`{3})(?P<body>.*?)(?P=quotes)\Z", re.DOTALL)
 _ANNOUNCES = re.compile(
-    r"\b(?:context|documents|passages|sources|results)\b.*(?::|\bbelow\b.*|\bfollowing\b.*)\s*$|^\s*[-=*`]{3,}\s*$",
+    r"\b(?:context|documents|passages|sources|results|information|articles|excerpts|snippets|knowledge|material)\b.*(?::|\bbelow\b.*|\bfollowing\b.*)\s*$|^\s*[-=*`]{3,}\s*$",
     re.IGNORECASE,
 )
 
