@@ -172,7 +172,7 @@ def _part(text: str, start: int) -> Section | None:
             if fence is not None and fence[0].strip() != end[0].strip():
                 continue
             rest = text[end.end() :].lstrip()
-            if fence is None and rest and not _ends(rest):
+            if fence is None and rest and not goes_on(rest):
                 continue  # a rule between two passages
             if fence is not None and rest and _more_follow(text, end, fence[0].strip()):
                 continue
@@ -204,9 +204,9 @@ def _bare_label(line: str) -> bool:
     return line.endswith(":") and _LABEL.fullmatch(line[:-1].rstrip("* ")) is not None
 
 
-def _ends(rest: str) -> bool:
-    found = END.match("\n\n" + rest, 2)
-    return found is not None
+def goes_on(paragraph: str) -> bool:
+    """Whether the template goes on with this paragraph: an instruction, or the label of a question or answer."""
+    return END.match("\n\n" + paragraph, 2) is not None
 
 
 def _more_follow(text: str, end: re.Match[str], fence: str) -> bool:
@@ -215,7 +215,7 @@ def _more_follow(text: str, end: re.Match[str], fence: str) -> bool:
     return (
         again is not None
         and _QUESTION.search(text, end.end(), again.start()) is None
-        and not _ends(text[end.end() :].lstrip())
+        and not goes_on(text[end.end() :].lstrip())
     )
 
 

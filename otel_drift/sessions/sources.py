@@ -205,9 +205,9 @@ def _tool_source(
         return Source(None, "tool", ref, start, unsure=True) if _is_prose(text) else None
     data = structured(text)
     if isinstance(data, dict | list):
+        if cut or not any(len(s) >= 30 for s in _strings(data)):
+            return Source(None, "tool", ref, start, partial=cut)
         text, returned = "\n".join(_lines(data)), ""
-        if not text:
-            return Source((), "tool", ref, start)
     else:
         returned = text
     return Source((Document(None, text.strip()),), "tool", ref, start, partial=cut, structured=False, text=returned)
