@@ -31,6 +31,7 @@ _CONTENT = {
     "(LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true)",
     "vercel_ai": "leave recordInputs and recordOutputs of experimental_telemetry on",
     "litellm": "set litellm.turn_off_message_logging=False",
+    "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "langsmith": "leave LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS unset",
     "mlflow": "leave mlflow.autolog(log_traces=True) on, and record the inputs and outputs of your own spans",
 }
@@ -48,6 +49,7 @@ _SESSION = {
     "openlit": 'wrap each turn in openlit.using_attributes({"session.id": …})',
     "litellm": "start a span of your own with session.id around each call: LiteLLM drops metadata and "
     "litellm_session_id",
+    "haystack": "start a span of your own with session.id around Pipeline.run",
     "langsmith": 'give the run metadata={"session_id": …} (or conversation_id, thread_id)',
     "google_adk": "run with a session service: gen_ai.conversation.id is then on every span",
     "gen_ai": "set gen_ai.conversation.id on the span of the turn, or session.id on a span around it",
@@ -176,6 +178,7 @@ _ORDER = {
     "openlit": 6,
     "traceloop": 6,
     "langsmith": 6,
+    "haystack": 6,
     "pydantic_ai": 7,
     "openinference": 8,
     "langfuse": 9,

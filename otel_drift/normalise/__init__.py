@@ -10,6 +10,8 @@ from otel_drift.model import Attributes, Span
 from otel_drift.normalise.app import Application
 from otel_drift.normalise.gen_ai import GenAI
 from otel_drift.normalise.google_adk import GoogleADK
+from otel_drift.normalise.haystack import KEYS as HAYSTACK_KEYS
+from otel_drift.normalise.haystack import Haystack
 from otel_drift.normalise.langfuse import Langfuse
 from otel_drift.normalise.langsmith import LangSmith
 from otel_drift.normalise.litellm import LiteLLM
@@ -28,7 +30,7 @@ __all__ = ["Identity", "Step", "identify", "read"]
 
 _OPENINFERENCE, _LANGFUSE, _MLFLOW, _VERCEL = OpenInference(), Langfuse(), Mlflow(), Vercel()
 _PYDANTIC, _TRACELOOP, _VECTOR, _GENAI = PydanticAI(), Traceloop(), VectorStore(), GenAI()
-_LANGSMITH = LangSmith()
+_LANGSMITH, _HAYSTACK = LangSmith(), Haystack()
 _LITELLM, _ADK, _OPENLIT, _APP = LiteLLM(), GoogleADK(), OpenLIT(), Application()
 _APP_ONLY: tuple[Reader, ...] = (_APP,)
 _MAX_SHAPES = 8192
@@ -154,6 +156,8 @@ def _conventions(keys: Collection[str], scope: str, store: object, hits: bool, l
         found.append(_MLFLOW)
     if "langsmith.span.kind" in keys:
         found.append(_LANGSMITH)
+    if not HAYSTACK_KEYS.isdisjoint(keys):
+        found.append(_HAYSTACK)
     if "ai.operationId" in keys:
         found.append(_VERCEL)
     if (
