@@ -6,10 +6,12 @@ The page needs nothing from elsewhere, runs no script, and everything in it that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from otel_drift.errors import ConfigError
+from otel_drift.output_file import OutputFile, regular_target
 from otel_drift.report.escape import html_safe, terminal_safe
 
 LINES: tuple[tuple[str, str, str], ...] = (
@@ -34,16 +36,13 @@ def write_plot(path: Path, report: Mapping[str, Any]) -> None:
     """Write the picture; the ending says which, ``.html`` or ``.png``.
 
     Raises:
-        ConfigError: another ending, matplotlib is missing (PNG), or the file cannot be written.
+        ConfigError: another ending, matplotlib is missing (PNG), or the file cannot be written there.
+        SinkError: the disk does not take it.
     """
     check_plot(path)
-    try:
-        if path.suffix.lower() == ".png":
-            _write_png(path, report)
-        else:
-            path.write_text(page(report), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--plot {path}: cannot be written: {error.strerror or error}") from error
+    content = _png(report) if path.suffix.lower() == ".png" else page(report)
+    with OutputFile(path) as file:
+        file.write(content)
 
 
 def check_plot(path: Path) -> None:
@@ -56,6 +55,7 @@ def check_plot(path: Path) -> None:
         raise ConfigError(f"--plot {path}: the name has to end in .html or .png")
     if not path.parent.is_dir():
         raise ConfigError(f"--plot {path}: no such folder")
+    regular_target(path)
     if path.suffix.lower() == ".png":
         try:
             import matplotlib  # noqa: F401 - only whether it is there
@@ -185,7 +185,7 @@ def _strata_table(report: Mapping[str, Any]) -> str:
     return f"<table><tr><th>stratum</th><th>items</th><th>missed</th><th>false alarms</th></tr>{rows}</table>"
 
 
-def _write_png(path: Path, report: Mapping[str, Any]) -> None:
+def _png(report: Mapping[str, Any]) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -211,4 +211,6 @@ def _write_png(path: Path, report: Mapping[str, Any]) -> None:
     roc.set(xlabel="false alarm rate", ylabel="recall", title=f"AUROC {_show(report['auroc'])}")
     title = terminal_safe(f"{report['task']}: {report.get('judge', 'judge')}, {report['n']} items")
     figure.suptitle(title.replace("$", r"\$"))
-    figure.savefig(path, format="png", dpi=120)
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=120)
+    return drawn.getvalue()

@@ -179,7 +179,9 @@ def export(
 
 def _write(file: Path, made: Iterable[dict[str, Any]], force: bool) -> None:
     from otel_drift.errors import ConfigError
+    from otel_drift.output_file import regular_target
 
+    regular_target(file)
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     try:
         with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as opened:

@@ -12,18 +12,18 @@ import hashlib
 import html
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata, resources
-from pathlib import Path
 from string import Template
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 import orjson
 
-from otel_drift.errors import ConfigError
 from otel_drift.model import Unit
+from otel_drift.output_file import OutputFile
 from otel_drift.report.escape import terminal_safe
 from otel_drift.report.page_data import detail, index_entry
 
@@ -39,7 +39,7 @@ class HtmlReport:
     """The page of one run, as a context manager: `add` units, and the file appears whole at the end.
 
     Until then a file of the same name with ``.partial`` grows beside it; after an exception that is removed and an
-    earlier page stays as it was.
+    earlier page stays as it was. Only its owner may read it: it holds trace text.
 
     Args:
         path: The file to write.
@@ -48,34 +48,30 @@ class HtmlReport:
 
     Raises:
         ConfigError: on entering, when the file cannot be written.
+        SinkError: later, when the disk does not take it.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, title: str, run: Mapping[str, Any]) -> None:
-        self._path = Path(path)
-        self._partial = self._path.with_name(self._path.name + ".partial")
+        self._file = OutputFile(path)
         self._title = title
         self._run = dict(run)
-        self._file: TextIO | None = None
 
     def __enter__(self) -> HtmlReport:
         """Open the file and write everything above the first session."""
-        try:
-            self._file = self._partial.open("w", encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise ConfigError(f"{self._path}: the page cannot be written there ({error.strerror}).") from error
-        self._file.write(_head(self._title))
         run = {
             **self._run,
             "title": self._title,
             "version": metadata.version("otel-drift"),
             "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         }
-        self._file.write(data_block(run, 'id="run"'))
+        head = _head(self._title) + data_block(run, 'id="run"')
+        with ExitStack() as stack:  # a head that cannot be written leaves nothing behind
+            stack.enter_context(self._file).write(head)
+            stack.pop_all()
         return self
 
     def add(self, unit: Unit) -> None:
         """Append one unit."""
-        assert self._file is not None, "use HtmlReport in a with statement"
         self._file.write(data_block(index_entry(unit), 'class="unit-index"'))
         self._file.write(data_block(detail(unit), 'class="unit"'))
 
@@ -83,14 +79,12 @@ class HtmlReport:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Finish the page and put it in place, or remove what was begun if the run failed."""
-        assert self._file is not None
-        with self._file as file:
-            if kind is None:
-                file.write(_tail())
-        if kind is None:
-            self._partial.replace(self._path)
-        else:
-            self._partial.unlink(missing_ok=True)
+        if kind is not None:
+            self._file.__exit__(kind, error, traceback)
+            return
+        with ExitStack() as stack:
+            stack.push(self._file)
+            self._file.write(_tail())
 
 
 def data_block(value: Mapping[str, Any], attribute: str) -> str:

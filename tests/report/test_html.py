@@ -209,7 +209,7 @@ def test_the_page_appears_only_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"missing/r\.html: the page cannot be written there"):
+    with pytest.raises(ConfigError, match=r"missing/r\.html: cannot be written there"):
         HtmlReport(tmp_path / "missing" / "r.html", title="t", run=RUN).__enter__()
 
 
