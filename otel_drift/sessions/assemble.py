@@ -5,24 +5,17 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
+from otel_drift.sessions.answers import variants
+from otel_drift.sessions.branches import Draft, alternatives, without_branches
 from otel_drift.sessions.tree import Node, order
-from otel_drift.sessions.unit import Unit, _variants
+from otel_drift.sessions.unit import Unit
 from otel_drift.sessions.user_text import works_on
 
 SKEW = 5 * 60 * 10**9
 """How far (nanoseconds) a clock may be off before time is trusted more than the resent history."""
-
-
-@dataclass(slots=True)
-class Draft:
-    """A turn to be: the unit that counts, and other answers to the same message."""
-
-    unit: Unit
-    alternatives: list[Unit] = field(default_factory=list)
 
 
 def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
@@ -33,7 +26,7 @@ def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
     ordered = _without_failures(ordered, int(retry_seconds * 1e9))
     ordered = _by_history(ordered)
     _choose_answers(ordered)
-    return _without_branches(_alternatives(ordered))
+    return without_branches(alternatives(ordered))
 
 
 def is_part(unit: Unit) -> bool:
@@ -313,7 +306,7 @@ def _choose_answers(units: Sequence[Unit]) -> None:
                 len(unit.finals) > 1
                 and said
                 and not held
-                and any(said in _variants(c.answer_text or "") for c in unit.finals)
+                and any(said in variants(c.answer_text or "") for c in unit.finals)
             ):
                 unit.choose(said)
                 held = True
@@ -347,72 +340,3 @@ def _alike(one: str, other: str) -> int:
 def _begins(call: Step) -> str:
     first = next(iter(call.input_messages or ()), None)
     return f"{first.role} {first.text[:400]}" if first is not None and first.role == "system" else ""
-
-
-def _alternatives(units: Sequence[Unit]) -> list[Draft]:
-    """Regenerated, edited and branched answers to one message become alternatives of one turn."""
-    drafts: list[Draft] = []
-    resent = any(u.history for u in units)
-    later_pairs = [set(u.history) for u in units]
-    by_history: dict[tuple[object, ...], list[Draft]] = {}
-    for index, unit in enumerate(units):
-        place = tuple(unit.history)
-        draft = None
-        if resent and unit.answered:
-            draft = next((d for d in reversed(by_history.get(place, [])) if _branches(d.unit, unit)), None)
-        if draft is None:
-            drafts.append(Draft(unit))
-            by_history.setdefault(place, []).append(drafts[-1])
-            continue
-        after = later_pairs[index + 1 :]
-        old_counts = any(pairs_in(draft.unit, pairs) for pairs in after)
-        new_counts = any(pairs_in(unit, pairs) for pairs in after)
-        same_message = fold(draft.unit.user or "") == fold(unit.user or "")
-        stored = any(pairs_in(draft.unit, pairs) for pairs in later_pairs[:index])
-        if not same_message and not old_counts and not new_counts and not stored:
-            drafts.append(Draft(unit))
-        elif old_counts and not new_counts:
-            draft.alternatives.append(unit)
-        elif old_counts and new_counts:  # a later history holds both: two turns
-            drafts.append(Draft(unit))
-        else:
-            draft.alternatives.append(draft.unit)
-            draft.unit = unit
-    return drafts
-
-
-def _without_branches(drafts: list[Draft]) -> list[Draft]:
-    """Turns that went on from a given-up answer become alternatives of the turns that stand in their place."""
-    given_up: dict[tuple[str, str], tuple[Draft, int]] = {
-        pair: (draft, 0) for draft in drafts for unit in draft.alternatives for pair in unit.pairs_after
-    }
-    if not given_up:
-        return drafts
-    kept: list[Draft] = []
-    counts: set[tuple[str, str]] = set()
-    moved: list[tuple[Draft, Draft, int]] = []
-    for draft in drafts:
-        last = draft.unit.history[-1] if draft.unit.history else None
-        if last is not None and last in given_up and last not in counts:
-            home, steps = given_up[last]
-            moved.append((draft, home, steps + 1))
-            given_up.update((pair, (home, steps + 1)) for pair in draft.unit.pairs_after)
-        else:
-            kept.append(draft)
-            counts.update(draft.unit.pairs_after)
-    for draft, home, steps in moved:
-        place = min(kept.index(home) + steps, len(kept) - 1)
-        kept[place].alternatives.extend((draft.unit, *draft.alternatives))
-    return kept
-
-
-def _branches(one: Unit, other: Unit) -> bool:
-    """Whether two units of equal history answer at the same place of the conversation."""
-    if fold(one.user or "") == fold(other.user or ""):
-        return bool(one.user)
-    return bool(one.history)
-
-
-def pairs_in(unit: Unit, pairs: set[tuple[str, str]]) -> bool:
-    """Whether a history holds the unit's question and answer."""
-    return not unit.pairs_after.isdisjoint(pairs)

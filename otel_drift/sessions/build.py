@@ -10,7 +10,8 @@ from otel_drift.model import Session
 from otel_drift.normalise import Step
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.values import fold
-from otel_drift.sessions.assemble import Draft, assemble
+from otel_drift.sessions.assemble import assemble
+from otel_drift.sessions.branches import Draft
 from otel_drift.sessions.evidence import WEAK_FORMS, Evidence, gather
 from otel_drift.sessions.facts import TraceFacts, units_of
 from otel_drift.sessions.linking import Group

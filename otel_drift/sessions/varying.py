@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold
-from otel_drift.sessions.assemble import Draft
+from otel_drift.sessions.branches import Draft
 from otel_drift.sessions.evidence import Evidence
 from otel_drift.sessions.prompt import MAX_PROMPT, find_passages
 from otel_drift.sessions.prompt_forms import says_nothing
@@ -21,10 +21,10 @@ CERTAIN = 3
 def fill_from_varying(drafts: Sequence[Draft], evidence: Sequence[Evidence]) -> None:
     """Give turns without passages what varies in their prompts: a template's common beginning and end surround it.
 
-    Only where the template speaks of material, and the varying part is no resent conversation.
+    Only where no turn has passages, the template speaks of material, and the varying part is no resent conversation.
     """
     lacking = [i for i, e in enumerate(evidence) if e.state in ("no_retrieval", "not_captured") and not e.found]
-    if not lacking or len(drafts) < 2 or any(e.form not in ("", "empty") for e in evidence):
+    if not lacking or len(drafts) < 2 or any(e.found or e.form for e in evidence):
         return
     for texts in (_systems(drafts), _stuffed(drafts)):
         parts = _varying(texts)

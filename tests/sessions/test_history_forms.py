@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_drift.sessions.unit import first_line
+from otel_drift.sessions.history import first_line
 from otel_drift.sessions.user_text import transcript, works_on
 from spans import Trace, one, said
 
