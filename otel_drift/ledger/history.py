@@ -29,9 +29,10 @@ _LEAVE = sa.delete(membership).where(
 _JOIN = sa.insert(membership)
 
 
-def join(connection: Connection, run_id: int, unit_id: str, result_id: int) -> None:
-    """Note that a unit belongs to a run, with this result."""
-    connection.execute(_LEAVE, {"of_run": run_id, "of_unit": unit_id})
+def join(connection: Connection, run_id: int, unit_id: str, result_id: int, *, is_new: bool = False) -> None:
+    """Note that a unit belongs to a run, with this result; `is_new`: the unit was never committed before."""
+    if not is_new:
+        connection.execute(_LEAVE, {"of_run": run_id, "of_unit": unit_id})
     connection.execute(_JOIN, {"run_id": run_id, "unit_id": unit_id, "result_id": result_id})
 
 

@@ -52,15 +52,18 @@ def as_judged(connection: Connection, result: Unit) -> Unit:
     return review.as_judged(result, _verdicts(connection, result))
 
 
-def demand(connection: Connection, result_id: int, result: Unit, domain: str | None) -> None:
+def demand(connection: Connection, result_id: int, result: Unit, domain: str | None, *, is_new: bool = False) -> None:
     """Bring the review items of a unit in line with its result.
 
     A decided finding stays decided. A decided unit is opened again if it changed. What was not decided and is no
-    longer found is withdrawn, unless the result is inconclusive, which takes nothing back.
+    longer found is withdrawn, unless the result is inconclusive, which takes nothing back. A unit that `is_new`,
+    never committed before, has no items of its own yet.
     """
     wanted = {one.item_id: one for one in policy.demands(result, domain)}
     unit_id = records.column(result.unit_id)
-    known: dict[str, Any] = {row.item_id: row for row in connection.execute(_OF_UNIT, {"of_unit": unit_id})}
+    known: dict[str, Any] = {}
+    if not is_new:
+        known = {row.item_id: row for row in connection.execute(_OF_UNIT, {"of_unit": unit_id})}
     for chunk in chunks([key for key in wanted if key not in known]):
         known |= {row.item_id: row for row in connection.execute(_ITEMS, {"keys": chunk})}
     now = time.time_ns()

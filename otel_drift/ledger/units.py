@@ -69,15 +69,15 @@ def commit(
         The unit with what people said of its findings.
     """
     judged = reviews.as_judged(connection, result)
-    result_id = _supersede(connection, run_id, judged)
+    result_id, is_new = _supersede(connection, run_id, judged)
     if run_id is not None:
-        history.join(connection, run_id, records.column(result.unit_id), result_id)
-    reviews.demand(connection, result_id, judged, domain)
+        history.join(connection, run_id, records.column(result.unit_id), result_id, is_new=is_new)
+    reviews.demand(connection, result_id, judged, domain, is_new=is_new)
     settled, verdicts = reviews.settled(connection, result_id, judged)
     machine = annotations(settled) if callable(annotations) else annotations
     says = {one.id: one for one in machine}
     says |= {one.id: one for one in verdict_annotations(settled, verdicts, says.keys())}
-    _say(connection, settled, says, sinks)
+    _say(connection, settled, says, sinks, is_new=is_new)
     return settled
 
 
@@ -145,8 +145,15 @@ def _from_row(connection: Connection, row: sa.Row[Any], session: Session) -> Uni
     )
 
 
-def _say(connection: Connection, result: Unit, says: dict[str, Annotation], sinks: Iterable[str]) -> None:
-    """Replace what a unit says, withdraw what it no longer says, and owe both."""
+def _say(
+    connection: Connection, result: Unit, says: dict[str, Annotation], sinks: Iterable[str], *, is_new: bool = False
+) -> None:
+    """Replace what a unit says, withdraw what it no longer says, and owe both; `is_new`: it never said anything."""
+    if is_new:
+        _contribute(connection, result.unit_id, says, ())
+        _revise(connection, result.unit_id, list(says))
+        deliveries.owe(connection, list(says), sinks)
+        return
     said = set(connection.execute(_SAID, {"of_unit": records.column(result.unit_id)}).scalars())
     # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
     vanished = set() if result.outcome == "inconclusive" else said - set(says)
@@ -160,11 +167,11 @@ def _is_settled(reason: str | None) -> bool:
     return (reason or "").startswith(_SETTLED)
 
 
-def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
+def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tuple[int, bool]:
     """Add the result and make it the current one, unless it is that already and no judge said anything new.
 
     Returns:
-        Its id, or that of the one there is.
+        Its id, or that of the one there is; and whether the unit was never committed before.
     """
     body = records.unit_to_json(result)
     bodies = [records.finding_to_json(one) for one in result.findings]
@@ -175,8 +182,8 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
         known: int | None = connection.execute(_SAME, same).scalar()
         if known is not None:
             evidence.complete(connection, known, result)
-            return known
-    connection.execute(_OUTDATE, {"of_unit": unit_id})
+            return known, False
+    is_new = connection.execute(_OUTDATE, {"of_unit": unit_id}).rowcount == 0  # every unit has a current result
     session_id = result.session.session_id
     result_id: int = connection.execute(
         _ADD,
@@ -223,7 +230,7 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> int:
         ],
     )
     evidence.keep(connection, result_id, result, behind)
-    return result_id
+    return result_id, is_new
 
 
 def _keep_instructions(connection: Connection, attempts: Sequence[Attempt]) -> None:
