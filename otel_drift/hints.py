@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from otel_drift.model import Hint, Session, Turn
 from otel_drift.normalise import Step
+from otel_drift.normalise.builtin_search import builtin_search
 from otel_drift.reasons import RECONSTRUCTION_FAILED
 
 _CONTENT = {
@@ -215,6 +216,16 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "attribute values were cut in the middle",
             _LIMIT,
             _numbers(session, cut),
+        )
+    if any(t.retrieval == "not_captured" for t in session.turns) and any(
+        builtin_search(step) is None for step in steps if step.kind == "llm"
+    ):
+        yield Hint(
+            "search_results_not_included",
+            main_convention(steps),
+            "the model's built-in file search ran, but its results were not asked for",
+            'pass include=["file_search_call.results"] to the Responses API',
+            _numbers(session, None),
         )
     if limited:
         yield Hint(

@@ -157,7 +157,8 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
             if not d.text and d.id and any(i[0].id == d.id for i in items):
                 continue
             seen[key] = len(items)
-            items.append((d, source.stage, source.ref, source.text))
+            own = source.stage == "tool" and source.structured  # read out of the tool's result itself
+            items.append((d, source.stage, source.ref, "" if own else source.text))
     if not any(d.text for d, *_ in items):
         return [(d, stage, ref) for d, stage, ref, _ in items]
     truncated = any(c.truncated for c in prompt.calls)
@@ -167,12 +168,19 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
             if d.text and (
                 prompt.holds(d.text)
                 or (stage == "tool" and not returned)
-                or (returned and fold(d.text) in fold(returned))
+                or (returned and _stands_in(d.text, returned))
             ):
                 kept.append((d, stage, ref))
     if kept and any(stage == "tool" for _, stage, _, _ in items):
         pass
     return kept or [(d, stage, ref) for d, stage, ref, _ in items]
+
+
+def _stands_in(text: str, returned: str) -> bool:
+    """Whether a tool's result holds a text, as it is or escaped as JSON escapes it."""
+    if text in returned or fold(text) in fold(returned):
+        return True
+    return any(json.dumps(text, ensure_ascii=ascii_only)[1:-1] in returned for ascii_only in (False, True))
 
 
 def _completed(
