@@ -227,7 +227,7 @@ class _Expansion:
 def likely_cause(drift_type: str, earlier: ClaimAnswer | None, later: ClaimAnswer, known: Refs) -> str | None:
     """Where the drift probably comes from; None where the later turn's passages are unknown.
 
-    ``source_conflict``: both claims are grounded, so their sources differ. ``retrieval_gap``: the retriever returned
+    ``source_conflict``: both claims are borne out, by sources that differ. ``retrieval_gap``: the retriever returned
     nothing, or another turn's passages say it. ``generation_error``: the answer goes against or beyond its passages.
     """
     if later.grounding_status == "NOT_GROUNDABLE":
@@ -235,12 +235,38 @@ def likely_cause(drift_type: str, earlier: ClaimAnswer | None, later: ClaimAnswe
     turn = known.turns[later.turn]
     if later.grounding_status in SUPPORTED:
         kept_out = drift_type == DROPPED_QUALIFICATION and later.grounding_status == "PARTIALLY_GROUNDED"
-        if earlier is not None and earlier.grounding_status in SUPPORTED and not kept_out:
+        if earlier is not None and not kept_out and _borne_out_apart(earlier, later, known):
             return "source_conflict"
         return "generation_error"
     if turn.retrieval == "none" or _said_elsewhere(later.quote, turn, known):
         return "retrieval_gap"
     return "generation_error"
+
+
+def _borne_out_apart(earlier: ClaimAnswer, later: ClaimAnswer, known: Refs) -> bool:
+    """Whether the evidence of two claims differs so that it, and not the answer, can be what disagrees.
+
+    Grounded claims need evidence that is not the same words. A partially grounded one proves less: its evidence has to
+    hold all its figures and come from passages that the other claim's does not come from.
+    """
+    if {earlier.grounding_status, later.grounding_status} - SUPPORTED:
+        return False
+    first, second = _evidence(earlier), _evidence(later)
+    if all(any(mine in theirs or theirs in mine for theirs in first) for mine in second):
+        return False
+    partial = [claim for claim in (earlier, later) if claim.grounding_status != "GROUNDED"]
+    if not partial:
+        return True
+    sources = [{text.fold(known.passages[p.passage][1].text or "") for p in c.evidence} for c in (earlier, later)]
+    return sources[0].isdisjoint(sources[1]) and all(_figures_in_evidence(claim) for claim in partial)
+
+
+def _evidence(claim: ClaimAnswer) -> frozenset[str]:
+    return frozenset(text.fold(piece.quote).strip(" .").casefold() for piece in claim.evidence)
+
+
+def _figures_in_evidence(claim: ClaimAnswer) -> bool:
+    return text.number_values(claim.quote) <= text.number_values("\n".join(piece.quote for piece in claim.evidence))
 
 
 def _said_elsewhere(quote: str, turn: Turn, known: Refs) -> bool:

@@ -16,7 +16,7 @@ from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask
 
 __all__ = ["Grounding", "RulesJudge", "grounding"]
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 """Raised whenever the same session may get another answer: part of the cache key."""
 
 

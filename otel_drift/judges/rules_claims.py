@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from otel_drift.judges.rules_contradiction import Said
+from otel_drift.judges.rules_contradiction import Said, figure_contradiction
 from otel_drift.judges.rules_gate import is_claim
 from otel_drift.judges.rules_grounding import Evidence, Grounding, ground, read_evidence
+from otel_drift.judges.rules_lexicon import rarity
 from otel_drift.judges.rules_qualification import lost_qualifier
 from otel_drift.judges.rules_statements import Reading, read
 from otel_drift.model import Turn
@@ -22,6 +24,8 @@ UNGROUNDABLE = frozenset({"not_captured", "ids_only", "partial"})
 """Retrieval states after which nothing can be said about grounding."""
 LEAST_COVER = 0.15
 """Below this share of its words in the closest sentence, an unsure claim has no evidence to show and is left out."""
+LEAST_SUPPORT = 0.6
+"""Below this share of its words in the sentences shown for it, an unsure claim is only of use to an event."""
 
 LONGEST_CLAIM = 2_000
 """Characters of a sentence that is judged at most: beyond that it is a dump."""
@@ -31,7 +35,8 @@ LONGEST_CLAIM = 2_000
 class StatedClaim:
     """A sentence that claims something, and what its own turn's passages say about it.
 
-    `evidence` are (passage reference, verbatim sentence); `previous` and `following` the sentences beside it.
+    `evidence` are (passage reference, verbatim sentence); `previous` and `following` the sentences beside it. `weak`:
+    the rules are unsure and little of it stands in the evidence, so nothing is said about it unless an event needs it.
     """
 
     id: str
@@ -44,6 +49,7 @@ class StatedClaim:
     evidence: tuple[tuple[str, str], ...]
     missing_qualifier: str | None
     said: Said
+    weak: bool = False
 
     @property
     def is_grounded(self) -> bool:
@@ -84,7 +90,15 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
             continue
         judged = ground(sentence.text, evidence, turn.user)
         reading = read(sentence.text)
-        status, quotes, missing = _status(turn, texts, evidence, judged, reading)
+        said = Said(
+            reading=reading,
+            answer=turn.answer or "",
+            passages=tuple(t for t in texts if t),
+            evidence=(),
+            topic=topic,
+            sources_known=turn.retrieval not in UNGROUNDABLE,
+        )
+        status, quotes, missing = _status(turn, texts, evidence, judged, said)
         if status is None:
             continue
         number += 1
@@ -98,14 +112,8 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
             grounding=judged,
             evidence=quotes,
             missing_qualifier=missing,
-            said=Said(
-                reading,
-                turn.answer or "",
-                tuple(t for t in texts if t),
-                tuple(q for _, q in quotes),
-                topic,
-                turn.retrieval not in UNGROUNDABLE,
-            ),
+            said=replace(said, evidence=tuple(quote for _, quote in quotes)),
+            weak=judged.verdict == "unsure" and bool(quotes) and _support(reading, quotes) < LEAST_SUPPORT,
         )
 
 
@@ -115,7 +123,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _status(
-    turn: Turn, texts: tuple[str, ...], evidence: Evidence, judged: Grounding, reading: Reading
+    turn: Turn, texts: tuple[str, ...], evidence: Evidence, judged: Grounding, said: Said
 ) -> tuple[Status | None, tuple[tuple[str, str], ...], str | None]:
     """The grounding status, the evidence (passage ref, quote) and a qualifier the passage has and the answer lacks.
 
@@ -127,8 +135,11 @@ def _status(
         return "UNSUPPORTED", (), None
     if judged.verdict == "unsupported":
         return "UNSUPPORTED", (), None
+    if _refuted(said, evidence):
+        return "UNSUPPORTED", (), None
     if judged.best_sentence is None or judged.passage_index is None or judged.cover < LEAST_COVER:
         return None, (), None
+    reading = said.reading
     quotes = [(turn.passage_ref(judged.passage_index), judged.best_sentence)]
     second = _second_sentence(reading, evidence, judged.best_sentence)
     if second is not None:
@@ -138,6 +149,45 @@ def _status(
     )
     status: Status = "GROUNDED" if judged.verdict == "supported" and lost is None else "PARTIALLY_GROUNDED"
     return status, tuple(quotes), lost.qualifier.text if lost else None
+
+
+def _refuted(said: Said, evidence: Evidence) -> bool:
+    """Whether a sentence of its own passages gives another figure for the very thing, and none gives the claim's."""
+    addressed = _ADDRESSED if _YOU.search(said.reading.text) else frozenset[str]()
+    for passage in evidence.passages:
+        for sentence in passage.sentences:
+            if not said.reading.figures or len(said.reading.content & sentence.content) < 2:
+                continue
+            theirs = Said(_without(addressed, read(sentence.text)), sentence.text, said.passages, (sentence.text,))
+            found = figure_contradiction(theirs, said)
+            if found is not None and not found.sourced:
+                return True
+    return False
+
+
+_YOU = re.compile(r"\byour?\b", re.IGNORECASE)
+_ADDRESSED = frozenset(
+    stem(word)
+    for word in """
+    employee staff worker colleague member customer user subscriber passenger guest visitor patient adult resident
+    tenant student
+    """.split()  # noqa: SIM905 - a table reads better than quoted strings
+)
+"""Whom a source speaks of where the answer says "you"."""
+
+
+def _without(words: frozenset[str], reading: Reading) -> Reading:
+    if words.isdisjoint(reading.content):
+        return reading
+    figures = tuple(replace(figure, context=figure.context - words) for figure in reading.figures)
+    return replace(reading, figures=figures)
+
+
+def _support(reading: Reading, quotes: Collection[tuple[str, str]]) -> float:
+    """The share of a claim's words, by weight, that stand in the sentences shown for it."""
+    offered = frozenset[str]().union(*(read(quote).content for _, quote in quotes))
+    weight = sum(map(rarity, reading.content))
+    return sum(map(rarity, reading.content & offered)) / weight if weight else 0.0
 
 
 def _second_sentence(reading: Reading, evidence: Evidence, best: str) -> tuple[int, str] | None:

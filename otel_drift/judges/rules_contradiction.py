@@ -57,10 +57,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Why two statements seem to contradict each other, and how probable that is (0.7..0.95)."""
+    """Why two statements seem to contradict each other, and how probable that is (0.7..0.95).
+
+    `sourced`: the later figure stands in its own turn's passages, or may, as they were not recorded.
+    """
 
     reason: str
     probability: float
+    sourced: bool = False
 
 
 def contradiction(earlier: Said, later: Said) -> Contradiction | None:
@@ -102,7 +106,7 @@ def _other_figure(earlier: Said, later: Said) -> Iterator[Contradiction]:
                 continue
             probability = min(0.95, 0.7 + 0.5 * (alike - SAME_CLAIM) + (0.0 if own else 0.08))
             reason = f"{other.text} became {mine.text}" + (", each from its own passages" if by_sources else "")
-            yield Contradiction(reason, round(probability, 2))
+            yield Contradiction(reason, round(probability, 2), sourced=own)
 
 
 def _comparable(a: Figure, b: Figure) -> bool:
@@ -305,7 +309,8 @@ def _other_event_date(earlier: Said, later: Said) -> Iterator[Contradiction]:
             if picks_differ(mine.context, other.context) or _coexist(other, mine, earlier, later):
                 continue
             if similarity(mine.context, other.context)[0] >= (0.9 if later.has_source_for(mine) else 0.6):
-                yield Contradiction(f"“{verb}” on {other.text} became {mine.text}", 0.75)
+                own = later.has_source_for(mine)
+                yield Contradiction(f"“{verb}” on {other.text} became {mine.text}", 0.75, sourced=own)
 
 
 def _event_dates(reading: Reading) -> Iterator[tuple[Figure, str]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 from otel_drift.judges.rules_claims import StatedClaim, claims_of
-from otel_drift.judges.rules_contradiction import contradiction
+from otel_drift.judges.rules_contradiction import Contradiction, contradiction
 from otel_drift.judges.rules_gate import is_correction
 from otel_drift.judges.rules_novelty import Unsupported, known_before, unsupported_claim
 from otel_drift.judges.rules_qualification import LostQualifier, lost_qualifier
@@ -44,31 +45,35 @@ def audit_session(session: Session) -> dict[str, Any]:
     claims: list[StatedClaim] = []
     events: list[dict[str, Any]] = []
     memory = _Memory()
-    unreadable = total = 0
+    number = unreadable = total = 0
     for turn in session.turns:
         if not turn.answered:
             continue
         foreign, sentences = _unreadable(turn)
         unreadable, total = unreadable + foreign, total + sentences
-        own = list(claims_of(turn, len(claims), memory.stems))
         known = None
-        for claim in own:
-            related = memory.related(claim)
-            against = _contradicted(claim, related)
-            if against is not None:
-                events.append(against)
-            events.extend(_dropped(claim, related, None if against is None else against["earlier_claim"]))
+        own: list[StatedClaim] = []
+        for stated in claims_of(turn, number, memory.stems):
+            number += 1
+            related = memory.related(stated)
+            claim, against = _contradicted(stated, related)
+            raised = [] if against is None else [against]
+            raised += _dropped(claim, related, None if against is None else against["earlier_claim"])
             if against is None and claim.status == "UNSUPPORTED":
                 known = known or known_before(session, turn)
                 unsupported = unsupported_claim(claim, known)
                 if unsupported is not None:
-                    events.append(_unsupported_event(claim, unsupported))
+                    raised.append(_unsupported_event(claim, unsupported))
+            events.extend(raised)
+            own.append(claim)
         memory.keep(own)
         claims.extend(own)
         if len(claims) > MOST_CLAIMS:
             raise UnreadableError(f"more than {MOST_CLAIMS} claims", "session_too_long")
     if 2 * unreadable > total:
         raise UnreadableError(f"{unreadable} of {total} sentences, or their passages, are not in English")
+    needed = {event[side] for event in events for side in ("earlier_claim", "later_claim")}
+    claims = [claim for claim in claims if not claim.weak or claim.id in needed]
     return {
         "claims": [claim.as_json() for claim in claims],
         "drift_events": events,
@@ -108,22 +113,25 @@ def _unreadable(turn: Turn) -> tuple[int, int]:
     return sum(not is_english(s.text) for s in said), len(said)
 
 
-def _contradicted(claim: StatedClaim, earlier: list[StatedClaim]) -> dict[str, Any] | None:
-    best: tuple[float, str, StatedClaim] | None = None
+def _contradicted(claim: StatedClaim, earlier: list[StatedClaim]) -> tuple[StatedClaim, dict[str, Any] | None]:
+    """The event of a claim that contradicts an earlier one, and the claim: without a source of its own, unsupported."""
+    best: tuple[Contradiction, StatedClaim] | None = None
     for other in earlier:
         found = contradiction(other.said, claim.said)
-        if found and (best is None or found.probability > best[0]):
-            best = (found.probability, found.reason, other)
+        if found and (best is None or found.probability > best[0].probability):
+            best = (found, other)
     if best is None or any(_says_so_too(claim, other) for other in earlier):
-        return None
-    probability, reason, other = best
-    return _event(
+        return claim, None
+    found, other = best
+    if not found.sourced and claim.is_grounded:
+        claim = replace(claim, status="UNSUPPORTED", evidence=(), missing_qualifier=None)
+    return claim, _event(
         claim,
         "CONTRADICTION",
         other,
-        f"Possible contradiction of {other.turn.ref}: {reason}.",
+        f"Possible contradiction of {other.turn.ref}: {found.reason}.",
         "MAJOR",
-        probability,
+        found.probability,
         acknowledged=any(is_correction(s.text) for s in statements(claim.turn.answer or "")),
     )
 

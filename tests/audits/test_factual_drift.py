@@ -205,6 +205,36 @@ def test_the_likely_cause_is_computed(
     assert [finding.likely_cause for finding in unit.findings] == [cause]
 
 
+@pytest.mark.parametrize(
+    ("later_passage", "statuses", "cause"),
+    [
+        ("Items can be returned within 60 days of purchase.", ("GROUNDED", "GROUNDED"), "source_conflict"),
+        ("Items can be returned within 60 days of purchase.", ("GROUNDED", "PARTIALLY_GROUNDED"), "source_conflict"),
+        ("Items can be returned within 60 days of purchase.", ("PARTIALLY_GROUNDED", "GROUNDED"), "source_conflict"),
+        (None, ("GROUNDED", "GROUNDED"), "generation_error"),
+        (None, ("GROUNDED", "PARTIALLY_GROUNDED"), "generation_error"),
+        ("Items can be returned within two weeks.", ("GROUNDED", "PARTIALLY_GROUNDED"), "generation_error"),
+    ],
+    ids=["both grounded", "later in part", "earlier in part", "same words", "same words in part", "figure nowhere"],
+)
+def test_sources_conflict_only_where_both_claims_are_borne_out_by_sources_that_differ(
+    later_passage: str | None, statuses: tuple[str, str], cause: str
+) -> None:
+    first, second = RETURNS.turns[:2]
+    said = first.passages[0].text or ""
+    late = turn(2, second.user, second.answer, later_passage or said)
+    answer = {
+        "claims": [
+            {**returns_answer()["claims"][0], "grounding_status": statuses[0]},
+            claim("c2", "t2", str(second.answer), statuses[1], ("t2.p1", later_passage or said)),
+        ],
+        "drift_events": [event("t2", "CONTRADICTION", "c1", "c2")],
+        "overall_assessment": "",
+    }
+    unit = run(session(first, late), answer)
+    assert [finding.likely_cause for finding in unit.findings] == [cause]
+
+
 def test_the_taxonomy_reaches_prompt_schema_checks_and_report() -> None:
     settings = AuditSettings(taxonomy=("entity shift: a later claim says it of another thing",))
     answer = returns_answer()

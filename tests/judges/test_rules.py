@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drift_cases import session, turn
+from otel_drift.audits.factual_drift import FactualDrift
 from otel_drift.audits.factual_drift_answer import SessionAnswer, answer_models
 from otel_drift.audits.factual_drift_checks import check_claims, check_events, refs
 from otel_drift.errors import PermanentJudgeError
@@ -24,6 +25,7 @@ from otel_drift.judges.rules_drift import audit_session
 from otel_drift.judges.rules_gate import is_claim, is_correction, is_refusal
 from otel_drift.model import JudgeTask, PromptRef, Session, Turn
 from otel_drift.protocols import Judge
+from otel_drift.validation import audit_session as audit_unit
 
 PASSAGE = (
     "Members may pay additional contributions from their salary. The employer matches contributions up to 5% of "
@@ -114,6 +116,49 @@ def test_claims_are_grounded_on_their_own_turn_with_verbatim_evidence() -> None:
         "quote": "The employer matches contributions up to 5% of pensionable pay.",
     }
     assert (second["grounding_status"], second["evidence"]) == ("UNSUPPORTED", [])
+
+
+VACATION = "Employees may carry over up to 10 unused vacation days into the next year, to be taken by 30 June."
+
+
+def test_a_claim_that_its_own_passage_refutes_is_unsupported_and_shows_no_evidence() -> None:
+    """Said to "you" of a passage about employees, before or after a right answer, or alone."""
+    right, wrong = (f"You may carry over up to {days} unused vacation days into the next year." for days in (10, 25))
+    for audited in (
+        talk(("How many?", VACATION, right), ("Again?", VACATION, wrong)),
+        talk(("How many?", VACATION, wrong)),
+        talk(("How many?", (VACATION, "Sick leave is paid for six weeks in each year."), wrong)),
+    ):
+        refuted = ask(audited)["claims"][-1]
+        assert (refuted["grounding_status"], refuted["evidence"]) == ("UNSUPPORTED", [])
+
+
+def test_a_figure_that_any_passage_of_the_turn_gives_is_not_refuted() -> None:
+    other = "Managers may carry over up to 25 unused vacation days into the next year."
+    answer = "You may carry over up to 25 unused vacation days into the next year."
+    (claim,) = ask(talk(("How many?", (VACATION, other), answer)))["claims"]
+    assert claim["grounding_status"] != "UNSUPPORTED"
+
+
+def test_a_claim_that_contradicts_without_a_source_is_unsupported_and_blames_no_source() -> None:
+    audited = talk(
+        ("What do they add?", PASSAGE, "The employer matches contributions up to 5% of pensionable pay."),
+        ("Sure?", PASSAGE, "Yes, the employer matches contributions up to 8% of your pensionable pay."),
+    )
+    unit = audit_unit(FactualDrift(), audited, RulesJudge())
+    assert unit.report is not None
+    (event,) = unit.report["drift_events"]
+    assert event["drift_type"] == "CONTRADICTION"
+    assert event["earlier_claim"]["grounding_status"] == "GROUNDED"
+    assert event["later_claim"]["grounding_status"] == "UNSUPPORTED"
+    assert event["likely_cause"] == "generation_error"
+
+
+def test_what_the_rules_are_unsure_of_and_little_bears_out_is_not_stated() -> None:
+    passage = "Arsenic at MW-5 has stayed between 8.1 and 9.0 µg/l over the same period, without a significant trend."
+    answer = "Arsenic at MW-5 has climbed steadily since spring and now shows a significant upward trend."
+    assert grounding(answer, [passage]).verdict == "unsure"
+    assert ask(talk(("And arsenic?", passage, answer)))["claims"] == []
 
 
 def test_a_qualifier_of_the_passage_that_the_answer_lacks_is_reported_on_the_claim() -> None:
