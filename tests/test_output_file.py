@@ -46,7 +46,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path: Path, size:
     path = tmp_path / "r.html"
     path.write_text("earlier")
     report = HtmlReport(path, title="t", run=RUN)
-    with files_at_most(size), pytest.raises(SinkError, match=r"r\.html: cannot be written \(.+\)"), report as page:
+    with files_at_most(size), pytest.raises(SinkError, match=r"r\.html: cannot be written \(.+\)"), report as page:  # noqa: PT012
         for _ in range(40):
             page.add(samples.unit())
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("r.html", "earlier")]

@@ -41,6 +41,9 @@ class Totals:
     """What a run came to."""
 
     units: int = 0
+    """Results: one an audit of a session, or of one of its turns."""
+    sessions: set[int] = field(default_factory=set)
+    """Hashes of the session keys seen."""
     outcomes: Counter[str] = field(default_factory=Counter)
     severities: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
@@ -56,6 +59,7 @@ class Totals:
         from otel_drift.findings import standing
 
         self.units += 1
+        self.sessions.add(hash(unit.session.key))
         self.outcomes[unit.outcome] += 1
         counted = standing(unit)
         self.severities.update(finding.severity for finding in counted)
@@ -73,6 +77,7 @@ class Totals:
         """The totals as the ledger keeps them and the last lines show them."""
         return {
             "units": self.units,
+            "sessions": len(self.sessions),
             "outcomes": dict(self.outcomes),
             "severities": dict(self.severities),
             "types": dict(self.types),

@@ -63,13 +63,16 @@ def print_totals(console: Console, totals: Mapping[str, Any], *, judge: Judge | 
 
     Args:
         console: Where to.
-        totals: ``units``, ``outcomes``, ``severities`` and ``types`` (code → number), ``calls``, ``tokens``
-            (``input``, ``output``) and ``cost`` (US dollars or None).
+        totals: ``units`` (results), ``sessions`` (default: one a unit), ``outcomes``, ``severities`` and ``types``
+            (code → number), ``calls``, ``tokens`` (``input``, ``output``) and ``cost`` (US dollars or None).
         judge: Who judged; its note is shown.
     """
     paper = Paper(console)
     units, outcomes = int(totals.get("units") or 0), dict(totals.get("outcomes") or {})
-    paper.rule([("otel-drift", "bold")], count(units, "session") + " audited")
+    sessions = int(totals.get("sessions", units))
+    several = units != sessions
+    checks = f" in {count(units, 'check')}" if several else ""
+    paper.rule([("otel-drift", "bold")], f"{count(sessions, 'session')} audited{checks}")
     order = [name for name in ("findings", "clean", "inconclusive", "not_applicable") if outcomes.get(name)]
     if order:
         paper.line(", ".join(f"{outcomes[name]:,} {outcome_words(name)}" for name in order), gutter=_INDENT)
@@ -77,7 +80,7 @@ def print_totals(console: Console, totals: Mapping[str, Any], *, judge: Judge | 
     if outcomes.get("inconclusive"):
         paper.line(
             ("inconclusive is not clean: ", "bold"),
-            f"{count(outcomes['inconclusive'], 'session')} could not be judged",
+            f"{count(outcomes['inconclusive'], 'check' if several else 'session')} could not be judged",
             gutter=_INDENT,
         )
     tokens = dict(totals.get("tokens") or {})

@@ -174,6 +174,14 @@ def test_totals_count_by_severity_and_type_and_never_hide_the_inconclusive() -> 
     assert {"✖ CRITICAL 1", "◆ MINOR 4", "entity shift 3", "contradiction 2"} <= rows
 
 
+def test_sessions_are_counted_not_the_checks_of_them() -> None:
+    totals = {**TOTALS, "units": 56, "sessions": 5}
+    text = printed(lambda on: print_totals(on, totals), terminal=False)
+    assert "5 sessions audited in 56 checks" in text
+    assert "checks could not be judged" in text
+    assert "sessions could not be judged" not in text
+
+
 def test_totals_of_nothing_are_short_and_claim_nothing() -> None:
     text = printed(lambda on: print_totals(on, {"units": 0, "outcomes": {}, "calls": 0}), terminal=False)
     assert "0 sessions audited" in text
