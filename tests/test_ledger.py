@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -257,3 +258,24 @@ def _a_ledger_of_nobody() -> Iterator[Path]:
             os.seteuid(0)
         folder.chmod(0o755)
         shutil.rmtree(folder)
+
+
+def test_new_ledgers_may_be_opened_at_once_in_one_process(tmp_path: Path) -> None:
+    """Two gates with ledgers of their own start together in one application."""
+    start = threading.Barrier(4)
+    failures: list[BaseException] = []
+
+    def open_one(number: int) -> None:
+        start.wait()
+        try:
+            Ledger.open(tmp_path / f"{number}.sqlite3").close()
+        except BaseException as error:  # a test that must see everything
+            failures.append(error)
+
+    threads = [threading.Thread(target=open_one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []

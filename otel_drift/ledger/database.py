@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -260,6 +261,10 @@ def _revision(connection: Connection, name: str) -> str | None:
     return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608  a constant
 
 
+_MIGRATING = threading.Lock()
+"""Alembic keeps its context in the process, so two new ledgers must not be migrated at once."""
+
+
 def _migrate(connection: Connection, name: str, found: str | None) -> None:
     # Imported here because an up-to-date ledger must open fast.
     from alembic import command
@@ -275,7 +280,8 @@ def _migrate(connection: Connection, name: str, found: str | None) -> None:
             f"ledger {name} was written by a newer otel-drift (schema {found}, this version knows {REVISION}): "
             "upgrade otel-drift or name another ledger"
         )
-    command.upgrade(config, "head")
+    with _MIGRATING:
+        command.upgrade(config, "head")
 
 
 def _explain(error: DBAPIError | sqlite3.Error, name: str, action: str) -> str:
