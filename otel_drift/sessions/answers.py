@@ -45,12 +45,12 @@ def said_by(value: Any) -> tuple[bool, list[str]]:
 
 def matching(said: Sequence[str], finals: Sequence[Step]) -> tuple[str, Step] | None:
     """The answer among a wrapper's texts that a model call gave, and the call; exact matches before parts."""
-    for call in reversed(finals):
-        text = call.answer_text or ""
-        whole = fold(text)
-        for candidate in said:
-            if fold(candidate) == whole:
-                return text, call
+    texts = [(fold(call.answer_text or ""), call) for call in reversed(finals)]
+    for candidate in said:  # what a wrapper calls its answer comes first, a grade or a route after it
+        short = fold(candidate)
+        for whole, call in texts:
+            if short == whole:
+                return call.answer_text or "", call
     for call in reversed(finals):
         meant = variants(call.answer_text or "")
         for candidate in said:
@@ -162,6 +162,17 @@ def alike(one: str, other: str) -> bool:
 def checks(call: Step, answering: Step) -> bool:
     """Whether a call was given another's question and answer as one text and said something else than the answer."""
     asked, said = answering.last_user or "", answering.answer_text or ""
-    if not works_on(call.last_user or "", from_template(asked) or asked, said):
+    if said not in (call.last_user or "") or instructions(call) == instructions(answering):
         return False
-    return instructions(call) != instructions(answering) and not alike(call.answer_text or "", said)
+    answer = call.answer_text or ""
+    return comments(call.last_user or "", from_template(asked) or asked, said, answer) and not alike(answer, said)
+
+
+def comments(text: str, asked: str, said: str, answer: str) -> bool:
+    """Whether `answer` to `text` is about a turn's question and answer, or a verdict on the answer alone.
+
+    A text as long as the answer may be its translation or revision: then it is what the user got.
+    """
+    if works_on(text, asked, said):
+        return True
+    return 5 * len(answer) <= 3 * len(said) and (text.strip() == said.strip() or works_on(text, "", said))

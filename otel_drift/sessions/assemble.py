@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
-from otel_drift.sessions.answers import variants
-from otel_drift.sessions.branches import Draft, alternatives, without_branches
+from otel_drift.sessions.answers import comments, variants
+from otel_drift.sessions.branches import Draft, alternatives, pairs_in, without_branches
 from otel_drift.sessions.tree import Node, order
 from otel_drift.sessions.unit import Unit
-from otel_drift.sessions.user_text import works_on
 
 SKEW = 5 * 60 * 10**9
 """How far (nanoseconds) a clock may be off before time is trusted more than the resent history."""
@@ -24,7 +23,7 @@ def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
     ordered = _without_afterwork(_without_duplicates(ordered))
     ordered = _joined(_without_echoes(ordered))
     ordered = _without_failures(ordered, int(retry_seconds * 1e9))
-    ordered = _by_history(ordered)
+    ordered = _without_standing_orders(_by_history(ordered))
     _choose_answers(ordered)
     return without_branches(alternatives(ordered))
 
@@ -155,9 +154,10 @@ def _reworks(unit: Unit, before: Unit) -> bool:
         len(unit.calls) == 1
         and bool(before.calls)
         and before.answered
-        and not unit.history
-        and works_on(unit.last_message or "", before.user or "", before.answer or "")
+        and (not unit.history or unit.history[-1] in before.pairs_after)
+        and (before.answer or "") in (unit.last_message or "")
         and _instructions(unit) != _instructions(before)
+        and comments(unit.last_message or "", before.user or "", before.answer or "", unit.answer or "")
     )
 
 
@@ -290,6 +290,20 @@ def _by_history(units: list[Unit]) -> list[Unit]:
     return [units[i] for i in done]
 
 
+def _without_standing_orders(units: list[Unit]) -> list[Unit]:
+    """The same message after several turns, never resent with its answer, is the application's (suggestions)."""
+    asked: dict[str, list[Unit]] = {}
+    for unit in units:
+        if unit.history and unit.answered and not unit.told:
+            asked.setdefault(fold(unit.user or ""), []).append(unit)
+    orders = {id(u) for text, own in asked.items() if text and len({tuple(u.history) for u in own}) > 1 for u in own}
+    if not orders:
+        return units
+    held = {pair for unit in units for pair in unit.history}
+    texts = {fold(u.user or "") for u in units if id(u) in orders and pairs_in(u, held)}
+    return [u for u in units if id(u) not in orders or fold(u.user or "") in texts]
+
+
 def _choose_answers(units: Sequence[Unit]) -> None:
     """Where a unit has several texts, the one that the next turn's history holds is the answer.
 
@@ -299,17 +313,18 @@ def _choose_answers(units: Sequence[Unit]) -> None:
     unsure: list[Unit] = []
     for unit, following in itertools.zip_longest(units, units[1:]):
         held = False
-        if following is not None and following.history:
-            said = following.history[-1][1]
-            held = bool(said) and said == fold(unit.answer or "")
-            if (
-                len(unit.finals) > 1
-                and said
-                and not held
-                and any(said in variants(c.answer_text or "") for c in unit.finals)
-            ):
-                unit.choose(said)
-                held = True
+        if following is not None and len(unit.finals) > 1:
+            later = {a for _, a in following.history[-1:]} | following.resent
+            held = fold(unit.answer or "") in later
+            if not held:
+                said = next(
+                    (a for a in sorted(later) if any(a in variants(c.answer_text or "") for c in unit.finals)), ""
+                )
+                if said:
+                    unit.choose(said)
+                    held = True
+        elif following is not None and following.history:
+            held = following.history[-1][1] == fold(unit.answer or "")
         if held or unit.told:
             if unit.call is not None:
                 known.append(unit.call)

@@ -12,8 +12,8 @@ from otel_drift.normalise.step import ChatMessage, last_asked
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.answers import alike, checks, matching, named_answer, said_by, unwrapped, variants
 from otel_drift.sessions.history import Pair, first_line, histories, history_pairs, pairs_of, transcribed, worked_on
-from otel_drift.sessions.tree import Node
-from otel_drift.sessions.user_text import user_text
+from otel_drift.sessions.tree import Node, instructions
+from otel_drift.sessions.user_text import from_template, user_text
 
 
 class Unit:
@@ -113,7 +113,7 @@ class Unit:
                 system = [m for m in call.input_messages or () if m.role == "system"]
                 if any(m.results for m in given) or any(t in m.text for t in texts for m in (*system, *given)):
                     return call
-        return last
+        return max(reversed(finals), key=_length)  # a guard or a router is not given the conversation
 
     @lazy
     def works_on(self) -> str | None:
@@ -158,7 +158,18 @@ class Unit:
                 if isinstance(value, str) and value.strip() and not value.startswith(("{", "[{")):
                     root = None if self._only_repeats(wrapper, value) else value
                 break
-        return user_text(self.last_message, self._candidates(), root)
+        found = user_text(self.last_message, self._candidates(), root)
+        return self._before_rewriting(found) if root is None and found and len(self.calls) > 1 else found
+
+    def _before_rewriting(self, text: str) -> str:
+        """The user's text where `text` is what an earlier call of the unit made of it (a question made standalone)."""
+        short = fold(text)
+        for call in self.calls:
+            if call is self.call:
+                break
+            if call.last_user and fold(call.answer_text or "") == short:
+                return from_template(call.last_user) or (call.last_user if instructions(call) else text)
+        return text
 
     def _only_repeats(self, wrapper: Step, text: str) -> bool:
         """Whether a wrapper's input is the model's message again: an SDK's outer span knows nothing of its own."""
@@ -201,6 +212,12 @@ class Unit:
             if pairs:
                 return pairs
         return []
+
+    @lazy
+    def resent(self) -> frozenset[str]:
+        """The last answers of the conversations that its model calls were given, folded."""
+        pairs = [pairs_of((c.input_messages or ())[: max(c.last_index, 0)]) for c in self.calls]
+        return frozenset(found[-1][1] for found in pairs if found)
 
     @property
     def ending(self) -> list[Pair]:
@@ -268,3 +285,8 @@ class Unit:
 
 
 _DERIVED = ("answer_pair", "call", "given", "works_on", "last_index", "last_message", "user", "history", "pairs_after")
+
+
+def _length(call: Step) -> int:
+    """How many answers the conversation holds that a call was given."""
+    return sum(m.role == "assistant" and not m.uses and bool(m.text.strip()) for m in call.input_messages or ())
