@@ -35,6 +35,10 @@ _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.I
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
 )
+_COUNT = re.compile(
+    r"(?:^|[._])(?:(?:n|num|number_of)_?(?:results|hits|documents|docs|matches|chunks|passages)|"
+    r"(?:results?|hits?|documents?|docs?|match(?:es)?|chunks?|passages?)_?count)$"
+)
 _QUERY = re.compile(r"(?:^|[._])(query|q|question|query_text|text)$")
 _FOREIGN = ("http.", "db.", "rpc.", "messaging.", "url.", "net.", "server.", "network.", "faas.", "aws.", "k8s.")
 
@@ -62,7 +66,7 @@ class Application(Reader):
             return None
         key = self._hits(step)
         if key is None:
-            return None
+            return () if self._counts_nothing(step) else None
         value: Any = step.json(key)
         texts = isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value)
         if texts and (key.endswith("ids") or all(len(item) <= 80 and " " not in item for item in value)):
@@ -80,9 +84,12 @@ class Application(Reader):
             return None
         return next((a[key] for key in sorted(_FEEDBACK) if a.get(key) is not None), None)
 
+    def _counts_nothing(self, step: Step) -> bool:
+        return any(value in (0, "0") for key, value in step.span.attributes.items() if _COUNT.search(key))
+
     def _hits(self, step: Step) -> str | None:
         for key in step.span.attributes:
-            if _HITS.search(key) and not key.startswith(_FOREIGN):
+            if _HITS.search(key) and not _COUNT.search(key) and not key.startswith(_FOREIGN):
                 return key
         return None
 

@@ -118,6 +118,8 @@ class GenAI(Reader):
         """`gen_ai.retrieval.documents`."""
         if "gen_ai.retrieval.documents" in step.span.attributes:
             return read_documents(step.json("gen_ai.retrieval.documents"), strings=True)
+        if step.span.attributes.get("gen_ai.retrieval.document_count") in (0, "0"):  # OpenLIT
+            return ()
         return None
 
     def query(self, step: Step) -> str | None:

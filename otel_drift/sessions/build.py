@@ -61,7 +61,7 @@ def build(
             draft.unit.evidence = None
         evidence = [gather(d.unit, options) for d in drafts]
     options = _with_known_tools(drafts, evidence, options)
-    _settle_empty_slots(evidence)
+    _settle_empty_slots(drafts, evidence, group.session_id is not None)
     fill_from_varying(drafts, evidence)
     _drop_instructions(evidence)
     turns = []
@@ -117,8 +117,8 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
         texts.update(m.text for m in draft.unit.given if m.role in ("system", "user"))
     limit = max(map(len, texts), default=0)
     longest_texts = [text for text in texts if len(text) == limit]
-    if limit < MIN_LIMIT or len(longest_texts) < 2 or len({text[-8:] for text in longest_texts}) == 1:
-        return False  # one ending: a template's, not a cut
+    if limit < MIN_LIMIT or len(longest_texts) < 2 or _same_length_by_nature(longest_texts):
+        return False
     cut: list[Step] = []
     for step in steps:
         longest = step.longest
@@ -131,9 +131,17 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
     return bool(cut)
 
 
-def _settle_empty_slots(evidence: Sequence[Evidence]) -> None:
-    """A turn whose template had an empty slot had no retrieval where other turns' retrievers left spans."""
-    if any(e.ran for e in evidence):
+def _same_length_by_nature(texts: Sequence[str]) -> bool:
+    """Whether texts end alike (a template's end), or are the same passages in another order: no cut."""
+    return len({text[-8:] for text in texts}) == 1 or len({tuple(sorted(text.split())) for text in texts}) == 1
+
+
+def _settle_empty_slots(drafts: Sequence[Draft], evidence: Sequence[Evidence], named: bool) -> None:
+    """A turn whose template had an empty slot had no retrieval where other turns' retrievers left spans.
+
+    Not where only their texts joined searches in traces of their own to turns: one that found nothing has none.
+    """
+    if any(e.ran and (named or not d.unit.extra) for d, e in zip(drafts, evidence, strict=True)):
         for e in evidence:
             if e.form == "empty" and not e.ran and e.state == "none":
                 e.state = "no_retrieval"

@@ -38,7 +38,8 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
         if found is not None:
             return found
     if "[[ ## " in text:
-        return dspy(text)
+        fields = dspy(text)
+        return _placed(fields, 0) if fields is not None else None
     parts = [(0, len(text))] if whole else sections(text)
     example = None if whole else _EXAMPLE.search(text)
     offset = 0

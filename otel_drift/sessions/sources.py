@@ -24,7 +24,8 @@ _RANKS = re.compile(r"rank|post_?process|compress|filter|select|fus", re.IGNOREC
 
 _FETCHES = re.compile(
     r"(?:find|fetch|get|search|look_?up|load|retriev|query|top|relevant|similar)[A-Za-z]*[_\W]*(?:\w+_)*"
-    r"(?:chunk|passage|doc|context|snippet|excerpt|article|source|knowledge|evidence|rule|polic|section|paragraph)",
+    r"(?:chunk|passage|doc|context|snippet|excerpt|article|source|knowledge|evidence|rule|polic|section|paragraph)"
+    r"|^(?:retriev\w*|(?:vector|semantic|hybrid|knowledge|similarity)_?search)$",
     re.IGNORECASE,
 )
 """Names of an application's own functions that fetch texts."""

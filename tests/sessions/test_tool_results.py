@@ -163,3 +163,64 @@ def test_a_providers_own_file_search(results: Any, state: str, passages: list[tu
     session = one(t)
     assert (evidence(session), session.turns[0].retrieval) == ([passages], state)
     assert any(h.code == "search_results_not_included" for h in session.hints) == (results is None)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"query": "refund", "n_results": 0},
+        {"query": "refund", "result_count": 0},
+        {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.retrieval.query.text": "refund",
+            "gen_ai.retrieval.document_count": 0,
+        },
+        {
+            "openinference.span.kind": "CHAIN",
+            "output.value": json.dumps({"context": []}),
+            "output.mime_type": "application/json",
+        },
+    ],
+)
+def test_a_search_that_counted_nothing_found_nothing(attributes: dict[str, Any]) -> None:
+    t = Trace()
+    root = t.add("turn", {"gen_ai.operation.name": "invoke_agent", "session.id": "s"})
+    t.add("retrieve", {"session.id": "s", **attributes}, root)
+    t.add(
+        "chat m",
+        {"gen_ai.operation.name": "chat", "session.id": "s",
+         "gen_ai.input.messages": json.dumps([{"role": "user", "content": "How long does a refund take?"}]),
+         "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": "I don't know."}])},
+        root,
+    )  # fmt: skip
+    assert one(t).turns[0].retrieval == "none"
+
+
+def test_passages_in_another_order_are_not_cut() -> None:
+    """Two prompts of one greatest length that hold the same passages in another order show no length limit."""
+    traces = []
+    for k, listed in enumerate(([A, B], [B, A])):
+        t = Trace(k * 100.0)
+        t.add(
+            "chat m",
+            {"gen_ai.operation.name": "chat", "session.id": "s",
+             "gen_ai.input.messages": json.dumps([
+                 {"role": "system", "content": "Answer from these passages:\n\n" + "\n\n".join(listed)},
+                 {"role": "user", "content": f"Question {k}?"}]),
+             "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": f"Answer {k}."}])},
+        )  # fmt: skip
+        traces.append(t)
+    assert [t.retrieval for t in one(*traces).turns] == ["captured", "captured"]
+
+
+def test_texts_cut_at_one_length_are_partial() -> None:
+    texts = [(A + " " + B)[:100], (B + " " + A)[:100]]
+    traces = []
+    for k, text in enumerate(texts):
+        t = asked([{"id": f"a-{k}", "text": text}], k=k)
+        t.spans[1].attributes.clear()
+        t.spans[1].attributes.update(
+            {"openinference.span.kind": "RETRIEVER", "session.id": "s", "retrieval.documents.0.document.content": text}
+        )
+        traces.append(t)
+    assert [t.retrieval for t in one(*traces).turns] == ["partial", "partial"]
