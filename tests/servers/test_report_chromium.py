@@ -208,6 +208,27 @@ def test_filters_by_severity_type_and_cause_narrow_sessions_and_dim_events(page_
     assert names.all_inner_texts() == ["chat-7f31"]
 
 
+def test_a_filter_is_chosen_by_clicking_its_words(page_of: Open) -> None:
+    """The checkbox stands beside them and covers nothing."""
+    page = page_of(samples.unit(), samples.clean())
+    words = page.locator("#filters .chip span:not(.count)").first
+    words.click()
+    box = page.locator("#filters .chip input").first
+    assert box.is_checked()
+    words.click()
+    assert not box.is_checked()
+
+
+def test_the_buttons_stay_one_line_on_a_narrow_screen(page_of: Open) -> None:
+    page = page_of(samples.unit(), width=400, title="otel-drift audit of a service with quite a long name")
+    for name in ("#print", "#theme"):
+        box = page.locator(name).bounding_box()
+        assert box is not None
+        assert box["width"] > box["height"]
+        assert box["height"] < 45
+        assert box["x"] + box["width"] <= 400
+
+
 def test_the_search_finds_sessions_by_name_user_and_trace(page_of: Open) -> None:
     other = samples.unit(unit_id="u2", session=replace(samples.session("other"), user="bobby", trace_ids=("ab" * 16,)))
     page = page_of(samples.unit(), other)
