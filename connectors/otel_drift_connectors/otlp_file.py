@@ -68,6 +68,11 @@ class OtlpFileSource:
         """How many problems there were in all."""
         return self._log.count
 
+    @property
+    def own_results(self) -> int:
+        """How many of otel-drift's own results lay among the input and were passed over; they are no problem."""
+        return self._log.own_results
+
     def read(self, cursor: str | None = None) -> Iterator[tuple[Sequence[Record], str | None]]:
         """Yield pages of records in the order of the files. Files have no cursor: it is ignored, and None comes back.
 

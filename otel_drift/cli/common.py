@@ -43,6 +43,9 @@ Paths = Annotated[
     ),
 ]
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="text for people, json for machines.")]
+AskAgainOption = Annotated[
+    bool, typer.Option("--ask-again", help="Ask the judge anew where a stored answer could not be used.")
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", help="Settings file. Default: $OTEL_DRIFT_CONFIG, else ./otel-drift.toml if there."),
@@ -139,6 +142,8 @@ def reading(paths: list[str], output: OutputFormat) -> Iterator[tuple[OtlpFileSo
 
         source = plugins.load("sources", "otlp-file")(paths, on_problem=on_problem, on_progress=on_progress)
         yield source, on_sessions
+    if source.own_results:
+        _warn(console, f"{source.own_results} of otel-drift's own results lie among the input and were passed over")
     if source.problem_count and source.span_count:
         further = source.problem_count - shown.total()
         named = f", the others like these ({further} further)" if further else ""

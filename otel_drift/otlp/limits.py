@@ -51,13 +51,15 @@ class ProblemLog:
         self.file = file
         self.kept: list[RecordError] = []
         self.count = 0
+        self.own_results = 0
+        """Results of otel-drift's own (a ``jsonl`` sink in an input folder) that were passed over."""
         self._limits = limits
         self._on_problem = on_problem
 
     def clear(self) -> None:
         """Start again."""
         self.kept.clear()
-        self.count = 0
+        self.count = self.own_results = 0
 
     def report(self, reason: str, record: str = "") -> None:
         """Count one problem of the current file. `record` says which record: a line, a byte, an ordinal."""

@@ -46,6 +46,8 @@ SCOPE_KEYS = ("scope", "instrumentationLibrary", "instrumentation_library")
 RECORD_ARRAY_KEYS = ("spans", "logRecords", "log_records", "logs")
 ENTRY_KEYS = frozenset((*SCOPE_ARRAY_KEYS, *SCOPE_KEYS, *RECORD_ARRAY_KEYS, "resource", "schemaUrl", "schema_url"))
 
+OWN_RESULT = "otel_drift.result.id"
+"""Key of the records that the ``jsonl`` sink writes."""
 NO_REQUEST = "no OTLP request (neither resourceSpans nor resourceLogs) and no MLflow trace"
 
 _PLAIN_PARENT = re.compile(r"[0-9a-f]{16}\Z").match
@@ -186,7 +188,9 @@ def request_from_json(document: Mapping[str, Any], decoding: Decoding, where: st
         if key in document:
             known = True
             yield from resource_entries(document[key], "logs", decoding, where)
-    if not known and not any(key in document for key in METRIC_KEYS):
+    if not known and OWN_RESULT in document:
+        decoding.log.own_results += 1
+    elif not known and not any(key in document for key in METRIC_KEYS):
         raise RecordError(NO_REQUEST)
 
 

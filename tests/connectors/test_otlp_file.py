@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from otel_drift.errors import RecordError, SourceError
+from otel_drift.model import Annotation, Span
 from otel_drift.otlp import ReadLimits
 from otel_drift.protocols import Source
 from otel_drift.spool import SpanSpool
+from otel_drift_connectors.jsonl import JsonlSink
 from otel_drift_connectors.otlp_file import OtlpFileSource
 from otlp.samples import (
     attribute,
@@ -39,6 +41,23 @@ def test_it_is_a_source_by_the_name_the_entry_point_has() -> None:
     assert isinstance(OtlpFileSource(["x"]), Source)
     assert OtlpFileSource.name == "otlp-file"
     assert load("sources", "otlp-file") is OtlpFileSource
+
+
+def test_its_own_results_among_the_input_are_no_problem(tmp_path: Path) -> None:
+    """A ``jsonl`` sink in the folder that is audited: passed over and counted, whatever else is broken."""
+    annotations = [
+        Annotation(f"r{n}", 1, "drift", "session", None, None, "s", "clean", 0.0, "x" * 3000, "factual_drift", 1, 2)
+        for n in range(40)
+    ]
+    JsonlSink(str(tmp_path / "findings.jsonl")).write(annotations)
+    (tmp_path / "traces.json").write_bytes(dumped(request(span(1))))
+    source = OtlpFileSource([tmp_path])
+    for _ in range(2):
+        assert [r.name for page, _ in source.read() for r in page if isinstance(r, Span)] == ["span 1"]
+        assert (source.span_count, source.own_results, source.problem_count) == (1, 40, 0)
+    (tmp_path / "other.json").write_bytes(b'{"something": "else"}')
+    assert len([page for page, _ in source.read()]) == 1
+    assert (source.own_results, source.problem_count) == (40, 1)
 
 
 def test_spans_and_their_log_records_meet_from_any_file_and_format(tmp_path: Path) -> None:
@@ -185,8 +204,10 @@ def test_limits_apply_to_each_file(tmp_path: Path) -> None:
 _MEASURE = """
 import sys
 from pathlib import Path
+from otel_drift.model import Annotation, Span
 from otel_drift.otlp import ReadLimits
 from otel_drift.spool import SpanSpool
+from otel_drift_connectors.jsonl import JsonlSink
 from otel_drift_connectors.otlp_file import OtlpFileSource
 source = OtlpFileSource([sys.argv[1]], limits=ReadLimits(max_held_bytes=100_000))
 with SpanSpool(1 << 20) as spool:
