@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import math
 import queue
 import threading
 import time
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIGGER_FIELDS = ("author", "date", "document_type")
+LONGEST_DEADLINE = 3_600.0
+"""Seconds: no answer waits longer."""
 MOST_AT_ONCE = 64
 """Checks under way at the same time, those of judges that hang included; a further one waits within its deadline."""
 
@@ -95,8 +96,8 @@ class ConflictGate:
     ) -> None:
         chosen = preset_called(preset)
         _check_judge(judge, preset, high_stakes=chosen.high_stakes, allow_embedded=allow_embedded)
-        if not (isinstance(deadline, int | float) and math.isfinite(deadline) and deadline > 0):
-            raise ConfigError(f"gate deadline {deadline!r}: use seconds above 0")
+        if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not 0 < deadline <= LONGEST_DEADLINE:
+            raise ConfigError(f"gate deadline {deadline!r}: use seconds above 0, at most {LONGEST_DEADLINE:g}")
         if min_passages < 2:
             raise ConfigError(f"gate min_passages {min_passages!r}: use 2 or more; one passage is never checked")
         if unknown := set(trigger_fields) - set(TRIGGER_FIELDS):

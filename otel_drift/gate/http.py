@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import math
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ TOKEN_VARIABLE = "OTEL_DRIFT_GATE_TOKEN"  # noqa: S105 - the name of a variable,
 MOST_BODY = 4_000_000
 """Bytes a request may have."""
 BODY_SECONDS = 10.0
-"""Seconds a client may take to send them."""
+"""Seconds a client may take to send them, and as many to send the headers before them."""
 MOST_REQUESTS = 128
 """Requests served at the same time; further ones are answered 503."""
 SHORTEST_TOKEN = 16
@@ -62,19 +63,27 @@ def build_app(gate: ConflictGate, *, token: str | None = None, body_seconds: flo
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ConfigError(f"{TOKEN_VARIABLE} must have at least {SHORTEST_TOKEN} characters")
 
+    under_way = 0
+
     async def decide(request: Request) -> Response:
+        nonlocal under_way
+        under_way += 1
         try:
+            if under_way > MOST_REQUESTS:
+                raise _RefusedError(503, "busy", f"{MOST_REQUESTS} requests are under way; try again shortly")
             _authorise(request, token)
             query, passages = _question(await _body(request, body_seconds))
             decision = await gate.acheck(query, passages)
         except _RefusedError as refused:
-            headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+            headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(refused.status, {})
             return _json({"error": {"code": refused.code, "message": str(refused)}}, refused.status, headers)
         except ConfigError as error:
             return _json({"error": {"code": "invalid_request", "message": str(error)}}, 422)
         except Exception as error:  # the boundary of a request; its text must not reach a log or the caller
             log.error("gate: a request failed: %s", type(error).__name__)
             return _json({"error": {"code": "internal_error", "message": "the request could not be decided"}}, 500)
+        finally:
+            under_way -= 1
         return _json(decision.to_dict(), 200)
 
     async def health(request: Request) -> Response:
@@ -132,12 +141,38 @@ def serve(
         access_log=False,
         server_header=False,
         lifespan="off",
-        limit_concurrency=MOST_REQUESTS,
+        http=impatient(BODY_SECONDS),
         timeout_keep_alive=5,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=math.ceil(gate.deadline) + 1,
     )
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def impatient(seconds: float) -> type[asyncio.Protocol]:
+    """The HTTP protocol that drops a connection whose request headers don't arrive in time.
+
+    uvicorn has no limit for them, so connections that send nothing, or a byte now and then, would pile up.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._expect_headers()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._expect_headers()
+
+        def _expect_headers(self) -> None:
+            self.loop.call_later(seconds, self._drop_if_silent, self.cycle)
+
+        def _drop_if_silent(self, last: object) -> None:
+            if self.cycle is last and not self.transport.is_closing():
+                self.transport.close()
+
+    return Impatient
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -198,23 +198,46 @@ def test_a_taken_port_is_said_clearly(gate: ConflictGate) -> None:
         http.serve(gate, f"127.0.0.1:{taken.getsockname()[1]}")
 
 
-def test_served_by_uvicorn_many_callers_get_their_decisions(gate: ConflictGate) -> None:
-    server = uvicorn.Server(uvicorn.Config(http.build_app(gate), port=0, log_level="warning", lifespan="off"))
+@contextlib.contextmanager
+def served(gate: ConflictGate, header_seconds: float = 10) -> Iterator[int]:
+    """The port of the gate served by uvicorn as `serve` does it."""
+    config = uvicorn.Config(
+        http.build_app(gate), port=0, log_level="warning", lifespan="off", http=http.impatient(header_seconds)
+    )
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 10
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
 
-    async def callers() -> list[str]:
+
+def test_connections_that_never_ask_are_dropped_and_keep_nobody_out(gate: ConflictGate) -> None:
+    with served(gate, header_seconds=0.5) as port, contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=10)))
+            for _ in range(http.MOST_REQUESTS + 20)
+        ]
+        for connection in silent:
+            connection.sendall(b"POST /v1/gate HTTP/1.1\r\nHost: 127.0")
+
+        answer = httpx.post(f"http://127.0.0.1:{port}/v1/gate", json=ASKED, timeout=30)
+
+        assert (answer.status_code, answer.json()["reason"]) == (200, "conflict")
+        assert [connection.recv(1) for connection in silent] == [b""] * len(silent)
+
+
+def test_served_by_uvicorn_many_callers_get_their_decisions(gate: ConflictGate) -> None:
+    async def callers(port: int) -> list[str]:
         async with httpx.AsyncClient(timeout=30) as client:
             url = f"http://127.0.0.1:{port}/v1/gate"
             answers = await asyncio.gather(*(client.post(url, json=ASKED) for _ in range(10)))
             return [answer.json()["reason"] for answer in answers]
 
-    try:
-        assert asyncio.run(callers()) == ["conflict"] * 10
-    finally:
-        server.should_exit = True
-        thread.join(10)
+    with served(gate) as port:
+        assert asyncio.run(callers(port)) == ["conflict"] * 10
