@@ -190,8 +190,11 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
     kinds = {s.kind for s in steps}
     cut: set[str] = set()
     limited: set[str] = set()
+    circles: set[str] = set()
     raw = scrubbed = False
     for step in steps:
+        if step.cut_loose:
+            circles.add(step.span.trace_id)
         if step.truncated:
             cut.add(step.span.trace_id)
         elif step.kind == "retriever" and step.incomplete:
@@ -226,6 +229,15 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "the model's built-in file search ran, but its results were not asked for",
             'pass include=["file_search_call.results"] to the Responses API',
             _numbers(session, None),
+        )
+    if circles:
+        yield Hint(
+            "parent_circle",
+            main_convention(steps),
+            "spans name each other, or themselves, as parent; the circle was cut, and turns may be put together wrong",
+            "see to it that each span has an id of its own and names the span it was started in: a proxy, an exporter "
+            "or code of your own changes these ids",
+            _numbers(session, circles),
         )
     if limited:
         yield Hint(

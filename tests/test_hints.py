@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from captures import spans_of
 from otel_drift.model import Hint
 from otel_drift.sessions import reconstruct
-from spans import chat, one
+from spans import TURNS, Trace, chat, one, said
 
 
 def hints(folder: Path, name: str) -> dict[str, Hint]:
@@ -62,3 +63,30 @@ def test_litellms_race_with_a_parent_span(shared: Path) -> None:
 
 def test_nothing_missing_nothing_said() -> None:
     assert one(chat(0, ids={"session.id": "s"})).hints == ()
+
+
+def with_parents(trace: Trace, **parents: str) -> Trace:
+    """The trace with the parent of each span of that name replaced."""
+    trace.spans = [dataclasses.replace(s, parent_id=parents[s.name]) if s.name in parents else s for s in trace.spans]
+    return trace
+
+
+def test_a_circle_of_parents_that_was_cut_is_said() -> None:
+    """The turn is read all the same."""
+    trace = chat(0, ids={"session.id": "1"})
+    call = trace.spans[0].span_id
+    outer = trace.add("outer", {}, at=0.0)
+    trace.spans[0] = dataclasses.replace(trace.spans[0], parent_id=outer)
+    straight = one(trace)
+    session = one(with_parents(trace, outer=call))
+    assert said(session) == said(straight) == TURNS[:1]
+    assert "parent_circle" not in {h.code for h in straight.hints}
+    [hint] = [h for h in session.hints if h.code == "parent_circle"]
+    assert hint.turns == (1,)
+    assert "each span" in hint.remedy
+
+
+def test_a_span_that_names_itself_as_parent_is_said() -> None:
+    trace = chat(0, ids={"session.id": "1"})
+    trace.spans[0] = dataclasses.replace(trace.spans[0], parent_id=trace.spans[0].span_id)
+    assert [h.code for h in one(trace).hints if h.code == "parent_circle"] == ["parent_circle"]

@@ -155,6 +155,8 @@ class Step:
         self.owners = owners
         self.truncated = False
         self.cut_length = 0
+        self.cut_loose = False
+        """Whether its parent link closed a circle and was passed over."""
         self._parsed: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
         """What a reader keeps of its work on this span, by the reader's name."""

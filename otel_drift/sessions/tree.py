@@ -47,6 +47,7 @@ def plant(steps: Sequence[Step]) -> list[Node]:
         parent = nodes.get(parent_id) if parent_id else None
         if parent is None or parent is node:
             roots.append(node)
+            node.step.cut_loose = parent is node
             lost = lost or bool(parent_id)
         else:
             node.parent = parent
@@ -98,6 +99,7 @@ def _cycle_heads(nodes: Iterable[Node], reached: Sequence[Node]) -> list[Node]:
         assert node.parent is not None
         node.parent.children.remove(node)
         node.parent = None
+        node.step.cut_loose = True
         heads.append(node)
         seen.update(id(n) for n in _walk([node]))
     return heads
