@@ -14,11 +14,12 @@ from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import relevant
 from otel_drift.sessions.evidence import gather
 from otel_drift.sessions.options import ReconstructOptions
-from otel_drift.sessions.tree import cut, plant
+from otel_drift.sessions.tree import cut, instructions, plant
 from otel_drift.sessions.unit import Unit
 
 MAX_PAIRS = 6
 MAX_PASSAGES = 6
+FEW_WORDS = 5
 MAX_OWNERS = 12
 PASSAGE_GAP = 10 * 60 * 10**9
 
@@ -113,6 +114,11 @@ class Digest:
     talks: bool = False
     works_on: bool = False
     """Whether it only works on an answer that another trace gave."""
+    question: int = 0
+    task: int = 0
+    """How the instructions of its first model call begin."""
+    prepares: bool = False
+    """Whether it is a lone call without history, answered in a few words: it may only prepare the answering one."""
     silent: bool = False
     """Whether its model calls were recorded without any content."""
     voice: int = 0
@@ -139,10 +145,16 @@ def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
     digest.before = tuple(_hash(q, a) for q, a in history[-MAX_PAIRS:])
     asked = fold(first.user or "")
     digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
+    digest.question = _hash("question", asked) if asked else 0
+    if first.calls:
+        task = instructions(first.calls[0])[:16]
+        digest.task = _hash("task", task)
+        alone = len(talk) == 1 and len(first.calls) == 1 and not (history or first.wrapped or first.has_sources)
+        digest.prepares = alone and bool(task) and 0 < len((first.answer or "").split()) <= FEW_WORDS
     if last.answer:
         digest.turn = _hash("turn", fold(last.user or ""), fold(last.answer))
         stem = tuple(_hash(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
-        digest.after = tuple((*stem, _hash(q, a)) for q, a in sorted(last.pairs_after))[:4]
+        digest.after = tuple((*stem, _hash(q, a)) for q, a in sorted(last.pairs_after))[:12]
     return digest
 
 

@@ -18,6 +18,9 @@ from otel_drift.sessions.unit import Unit
 PASSAGE_GAP = 10 * 60 * 10**9
 """How long (nanoseconds) after a search or a failed try the call that it served may start."""
 
+PREPARED_GAP = 60 * 10**9
+"""How long (nanoseconds) after a call that only prepared an answer the answering call may start."""
+
 ID_GAP = 30 * 60 * 10**9
 """How long after a turn without a session id the session that continues it may name itself."""
 
@@ -150,6 +153,7 @@ class _Lone:
         self._silent(ordered)
         self._histories(ordered)
         self._unfinished(ordered)
+        self._prepared(ordered)
         self._searches(ordered)
 
     def _time(self, trace: str) -> tuple[int, str]:
@@ -286,6 +290,25 @@ class _Lone:
                 g = self.facts[other]
                 if g.start >= f.start and g.start - f.end < PASSAGE_GAP and self._near(trace, other):
                     self.links.join(trace, other)
+                    break
+
+    def _prepared(self, ordered: Sequence[str]) -> None:
+        """A lone call that only prepared the next (a router, a guard): the same question, soon after, another task."""
+        by_question: dict[int, list[str]] = {}
+        for trace in ordered:
+            if self.digests[trace].question:
+                by_question.setdefault(self.digests[trace].question, []).append(trace)
+        served: set[str] = set()
+        for trace, d in self.lone.items():
+            if not d.prepares or not d.question or trace in self.continued or trace in served:
+                continue
+            f = self.facts[trace]
+            for other in by_question[d.question]:
+                g, e = self.facts[other], self.digests[other]
+                soon = f.start < g.start <= f.end + PREPARED_GAP
+                if soon and e.task != d.task and other not in served and self._near(trace, other):
+                    self.links.join(trace, other)
+                    served.add(other)
                     break
 
     def _searches(self, ordered: Sequence[str]) -> None:

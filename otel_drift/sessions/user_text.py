@@ -86,7 +86,7 @@ def from_template(text: str) -> str | None:
     if tagged:
         return tagged[-1]["body"].strip()
     answer = _ANSWER.search("\n" + text.rstrip())
-    marks = list(_MARK.finditer(text))
+    marks = [m for m in _MARK.finditer(text) if answer is None or m.start() < answer.start()]
     found = find_passages(text) if len(text) > 40 else None
     if found is None and answer is None:
         return None

@@ -208,3 +208,93 @@ def test_a_second_recording_without_content_is_no_session_of_its_own() -> None:
         traces += [t, bare]
     (session,) = sessions_of(*traces)
     assert said(session) == TURNS[:2]
+
+
+def test_a_router_in_a_trace_of_its_own_is_found_by_its_question() -> None:
+    traces = []
+    for k in range(3):
+        router, turn = Trace(100.0 * k), Trace(100.0 * k + 5)
+        call(router, classified(k), "parcels", ids={})
+        call(turn, resent(k), TURNS[k][1], ids={})
+        traces += [router, turn]
+    assert said(one(*traces)) == TURNS
+
+
+def test_two_customers_who_ask_the_same_soon_after_another_stay_two() -> None:
+    first, second = Trace(0.0), Trace(5.0)
+    for t, name in ((first, "Ada"), (second, "Bo")):
+        system = {"role": "system", "content": f"You are the desk of a parcel service. The customer is {name}."}
+        call(t, resent(0, system), "On Monday.", ids={})
+    assert len(sessions_of(first, second)) == 2
+
+
+def test_a_guard_beside_the_answer_is_not_the_answer() -> None:
+    """It may start after the answering call; it is not given the conversation."""
+    traces = []
+    for k in range(3):
+        t = Trace(100.0 * k)
+        root = t.add("POST /chat", S)
+        call(t, resent(k), TURNS[k][1], root)
+        call(
+            t, [{"role": "system", "content": "Is this safe?"}, {"role": "user", "content": TURNS[k][0]}], "safe", root
+        )
+        traces.append(t)
+    assert said(one(*traces)) == TURNS
+
+
+def test_a_verdict_on_the_answer_alone_is_not_the_answer_but_its_translation_is() -> None:
+    long = "It left the warehouse on Monday and comes by van."
+    check, translated = Trace(0.0), Trace(500.0)
+    for t, system, answer in ((check, "Moderate.", "safe"), (translated, "To German.", "Es ging am Montag ab und kommt mit dem Wagen.")):  # fmt: skip # noqa: E501
+        root = t.add("POST /chat", {"session.id": system})
+        call(t, resent(0), long, root, {})
+        call(t, [{"role": "system", "content": system}, {"role": "user", "content": long}], answer, root, {})
+    answers = [said(session)[0][1] for session in sessions_of(check, translated)]
+    assert answers == [long, "Es ging am Montag ab und kommt mit dem Wagen."]
+
+
+@pytest.mark.parametrize("ids", [S, {}])
+def test_a_message_that_the_application_sends_after_each_turn_is_no_turn(ids: dict[str, Any]) -> None:
+    traces = []
+    for k in range(3):
+        turn, more = Trace(100.0 * k), Trace(100.0 * k + 5)
+        call(turn, resent(k), TURNS[k][1], ids=ids)
+        order = {"role": "user", "content": "Suggest three questions the user may ask next."}
+        call(more, [*resent(k), {"role": "assistant", "content": TURNS[k][1]}, order], "1. Why?", ids=ids)
+        traces += [turn, more]
+    assert said(one(*traces)) == TURNS
+
+
+def test_what_the_root_calls_its_answer_comes_before_a_grade() -> None:
+    t = Trace()
+    returned = {"grade": "yes", "answer": TURNS[0][1]}
+    root = t.add(
+        "graph",
+        {
+            "openinference.span.kind": "CHAIN",
+            "input.value": json.dumps({"question": TURNS[0][0]}),
+            "input.mime_type": "application/json",
+            "output.value": json.dumps(returned),
+            "output.mime_type": "application/json",
+            **S,
+        },
+    )
+    call(t, resent(0), TURNS[0][1], root)
+    call(t, [{"role": "user", "content": f"Grounded? Facts: none. Answer: {TURNS[0][1]}"}], "yes", root)
+    assert said(one(t)) == TURNS[:1]
+
+
+@pytest.mark.parametrize("ids", [S, {}])
+def test_the_users_words_are_those_before_the_question_was_made_standalone(ids: dict[str, Any]) -> None:
+    traces = []
+    for k in range(3):
+        t = Trace(100.0 * k)
+        root = t.add("POST /chat", ids)
+        talk = "".join(f"Human: {q}\nAssistant: {a}\n" for q, a in TURNS[:k])
+        standalone = TURNS[k][0] if k == 0 else f"Where and when, parcel {k}?"
+        if k:
+            text = f"Rephrase the follow up question.\n\nChat History:\n{talk}Follow Up Input: {TURNS[k][0]}\nStandalone question:"  # noqa: E501
+            call(t, [{"role": "user", "content": text}], standalone, root, ids)
+        call(t, [DESK, {"role": "user", "content": standalone}], TURNS[k][1], root, ids)
+        traces.append(t)
+    assert said(one(*traces)) == TURNS
