@@ -217,10 +217,19 @@ def test_texts_cut_at_one_length_are_partial() -> None:
     texts = [(A + " " + B)[:100], (B + " " + A)[:100]]
     traces = []
     for k, text in enumerate(texts):
-        t = asked([{"id": f"a-{k}", "text": text}], k=k)
-        t.spans[1].attributes.clear()
-        t.spans[1].attributes.update(
-            {"openinference.span.kind": "RETRIEVER", "session.id": "s", "retrieval.documents.0.document.content": text}
+        t = Trace(k * 100.0)
+        root = t.add("turn", {"gen_ai.operation.name": "invoke_agent", "session.id": "s"})
+        t.add(
+            "search",
+            {"openinference.span.kind": "RETRIEVER", "session.id": "s", "retrieval.documents.0.document.content": text},
+            root,
         )
+        t.add(
+            "chat m",
+            {"gen_ai.operation.name": "chat", "session.id": "s",
+             "gen_ai.input.messages": json.dumps([{"role": "user", "content": f"Question {k}?"}]),
+             "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": f"Answer {k}."}])},
+            root,
+        )  # fmt: skip
         traces.append(t)
     assert [t.retrieval for t in one(*traces).turns] == ["partial", "partial"]
