@@ -6,6 +6,7 @@ shown, as JavaScript does. A passage text that recurs over turns is stored once 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ def index_entry(unit: Unit) -> dict[str, Any]:
     return {
         "id": unit.unit_id,
         "name": _shown(session.name),
+        "session": hashlib.blake2b(session.key.encode("utf-8", "replace"), digest_size=8).hexdigest(),
         "audit": unit.audit,
         "outcome": unit.outcome,
         "outcome_words": outcome_words(unit.outcome),

@@ -219,6 +219,12 @@ def test_a_filter_is_chosen_by_clicking_its_words(page_of: Open) -> None:
     assert not box.is_checked()
 
 
+def test_two_audits_of_one_session_are_one_session_in_two_checks(page_of: Open) -> None:
+    page = page_of(samples.unit(), samples.unit(unit_id="another", audit="source_conflict"))
+    assert page.locator(".tile .number").first.inner_text() == "1"
+    assert page.locator("#shown").inner_text() == "2 checks"
+
+
 def test_the_buttons_stay_one_line_on_a_narrow_screen(page_of: Open) -> None:
     page = page_of(samples.unit(), width=400, title="otel-drift audit of a service with quite a long name")
     for name in ("#print", "#theme"):
@@ -244,7 +250,7 @@ def test_the_worst_session_comes_first_and_quiet_ones_are_one_line(page_of: Open
     assert page.locator("#list .entry.compact").count() == 2
     assert page.locator("#main h2 .name").inner_text() == "chat-7f31"
     page.get_by_role("link", name="inconclusive-3").click()
-    assert "the judge did not answer in time" in page.locator("#main .notice").inner_text()
+    assert "the judge took longer than judge.timeout" in page.locator("#main .notice").inner_text()
     for name in ("calm-2", "inconclusive-3", "minor"):
         page.get_by_role("link", name=name).click()
         assert not re.search("null|undefined|NaN|\\[object", page.locator("body").inner_text())

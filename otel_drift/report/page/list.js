@@ -4,6 +4,11 @@ const PAGE = 200;
 let shownEntries = PAGE;
 let currentId = null;
 
+// One session may have several entries: one an audit, or one a turn.
+function sessionCount() {
+  return new Set(entries.map((entry) => entry.session)).size;
+}
+
 function showTotals() {
   const severities = tally(1);
   const outcomes = new Map();
@@ -14,7 +19,7 @@ function showTotals() {
       h("span", { class: "label" }, label));
   byId("summary").append(
     h("div", { class: "tiles" },
-      tile(entries.length, "audited", "plain"),
+      tile(sessionCount(), "audited", "plain"),
       SEVERITIES.slice(0, 3).map((name) => tile(severities.get(name) || 0, name.toLowerCase(), name.toLowerCase(), GLYPHS[name])),
       tile(outcomes.get("clean") || 0, "clean", "clean", "✓"),
       tile(outcomes.get("inconclusive") || 0, "inconclusive", "inconclusive", "?"),
@@ -78,8 +83,9 @@ function showList() {
     list.append(listItem(entry));
   }
   byId("more").hidden = passing.length <= shownEntries;
+  const noun = sessionCount() === entries.length ? "session" : "check";
   byId("shown").textContent =
-    passing.length === entries.length ? plural(entries.length, "session") : `${passing.length.toLocaleString("en")} of ${plural(entries.length, "session")}`;
+    passing.length === entries.length ? plural(entries.length, noun) : `${passing.length.toLocaleString("en")} of ${plural(entries.length, noun)}`;
 }
 
 function listItem(entry) {
