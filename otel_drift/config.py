@@ -49,6 +49,7 @@ class RunSettings(_Section):
     max_cost: float | None = Field(None, ge=0, description="US dollars; no further judge call once reached")
     max_calls: int | None = Field(None, ge=0, description="judge calls; no further one once reached")
     sample: float = Field(1.0, gt=0, le=1, description="share of sessions to audit, by a hash of their key")
+    ask_again: bool = Field(False, description="ask the judge anew where a stored answer could not be used")
     fail_on: Literal["", "critical", "major", "minor"] = Field("", description="exit 1 at findings this severe")
 
 

@@ -154,7 +154,8 @@ def _result(one: Audit, session: Session, line: Line) -> Unit:
 def _known(one: Audit, session: Session, fingerprint: str, line: Line) -> Unit | None:
     """The committed result of exactly this: same text, prompts, judge and settings."""
     unit_id = fingerprints.unit_id(one.name, session, per_turn=getattr(one, "per_turn", False))
-    return line.ledger.find_unit(unit_id, fingerprint, session)
+    known = line.ledger.find_unit(unit_id, fingerprint, session)
+    return None if known is not None and known.outcome == "inconclusive" and line.settings.ask_again else known
 
 
 def _committed(units: list[Unit], line: Line) -> Iterator[Unit]:

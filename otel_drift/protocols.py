@@ -116,6 +116,8 @@ class AuditSettings:
     count_tokens: Any = None
     """``Callable[[str], int]``, the judge's; None = four characters a token."""
     embedded_judge: bool = False
+    ask_again: bool = False
+    """Whether a stored answer that does not pass is asked for anew. Decides no result, only who pays for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +179,8 @@ class AnswerCache(Protocol):
         """The stored answer, or None."""
         ...
 
-    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer) -> None:
-        """Store an answer durably before it is used."""
+    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer, *, instead: bool = False) -> None:
+        """Store an answer durably before it is used; `instead` of the one there is, or else the first stays."""
         ...
 
 

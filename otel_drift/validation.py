@@ -137,8 +137,12 @@ class _Run:
         most_output = self.most_output(self.count(step.inputs.values()))
         for number in range(1, repairs + 2):
             task = self.task(step, ref, messages, nonces, most_output)
+            data = [step.inputs[name] for name in prompt.inputs]
             answer, key, cached = self.ask(step, number, task)
-            value, reason, errors = _examine(step, answer, [step.inputs[name] for name in prompt.inputs])
+            value, reason, errors = _examine(step, answer, data)
+            if value is None and cached and self.settings.ask_again:
+                answer, key, cached = self.ask(step, number, task, anew=True)
+                value, reason, errors = _examine(step, answer, data)
             self.attempts.append(Attempt(step.name, number, ref, key, answer, tuple(errors), cached, messages))
             if value is not None:
                 return value
@@ -167,11 +171,15 @@ class _Run:
             max_output_tokens=most,
         )
 
-    def ask(self, step: Step, number: int, task: JudgeTask) -> tuple[JudgeAnswer, str, bool]:
-        """The answer to `task`, its cache key, and whether it was stored. Counts and stores a fresh one."""
+    def ask(self, step: Step, number: int, task: JudgeTask, *, anew: bool = False) -> tuple[JudgeAnswer, str, bool]:
+        """The answer to `task`, its cache key, and whether it was stored. Counts and stores a fresh one.
+
+        An answer that is none (empty, cut off) is a fault of the moment and not stored, nor reused where an earlier
+        version did. `anew` asks whatever is stored, and stores the fresh answer instead.
+        """
         key = cache_key(task, self.judge)
         known = self.cache.lookup(key) if self.cache else None
-        if known is not None:
+        if known is not None and not anew and not _is_fault(known):
             return known, key, True
         asked = self.count(message.content for message in task.messages)
         most = task.max_output_tokens or self.most_output(asked, assume=True) or 0
@@ -189,8 +197,8 @@ class _Run:
                 )
                 raise
             self.pay(answer, call)
-        if self.cache:
-            self.cache.remember(key, task, answer)
+        if self.cache and not _is_fault(answer):
+            self.cache.remember(key, task, answer, instead=known is not None)
         return answer, key, False
 
     def pay(self, answer: JudgeAnswer, call: Call) -> None:
@@ -248,6 +256,10 @@ class _Run:
             attempts=tuple(self.attempts),
             content_sha256=content_sha256(self.session),
         )
+
+
+def _is_fault(answer: JudgeAnswer) -> bool:
+    return not answer.text.strip() or answer.finish_reason == "length"
 
 
 def _examine(step: Step, answer: JudgeAnswer, data: Sequence[str]) -> tuple[BaseModel | None, str, list[str]]:

@@ -137,8 +137,9 @@ class MemoryCache:
     def lookup(self, cache_key: str) -> JudgeAnswer | None:
         return self.answers.get(cache_key)
 
-    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer) -> None:
-        self.answers[cache_key] = answer
+    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer, *, instead: bool = False) -> None:
+        if instead or cache_key not in self.answers:
+            self.answers[cache_key] = answer
 
 
 def examples_in(prompt_text: str) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:

@@ -137,6 +137,8 @@ class LedgerContract:
             ("rate_limited", False),
             ("budget_exhausted", False),
             ("authentication", False),
+            ("answer_empty", False),
+            ("answer_truncated", False),
             ("answer_checks", True),
             ("answer_schema: 2 errors", True),
             ("turn_exceeds_window", True),

@@ -209,13 +209,35 @@ def test_the_nonce_decides_nothing() -> None:
 
 def test_an_answer_is_stored_before_it_is_used() -> None:
     class Dies(MemoryCache):
-        def remember(self, cache_key: str, task: Any, answer: JudgeAnswer) -> None:
-            super().remember(cache_key, task, answer)
+        def remember(self, cache_key: str, task: Any, answer: JudgeAnswer, *, instead: bool = False) -> None:
+            super().remember(cache_key, task, answer, instead=instead)
             raise KeyboardInterrupt
 
     cache = Dies()
     with pytest.raises(KeyboardInterrupt):
         run(RIGHT, cache=cache)
+    assert run(AssertionError("asked"), cache=cache).outcome == "findings"
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("", "answer_empty"), (cut(RIGHT[:-40]), "answer_truncated")])
+def test_an_answer_that_is_none_is_not_reused(fault: Any, reason: str) -> None:
+    """Nor one that is in the store already; it stays on record as an attempt."""
+    cache = MemoryCache()
+    failed = run(fault, fault, cache=cache)
+    assert (failed.outcome, failed.reason, len(failed.attempts)) == ("inconclusive", reason, 2)
+    assert cache.answers == {}
+    cache.answers[failed.attempts[0].cache_key] = JudgeAnswer("", "m", 1, 1, 0.0, 0.1, "stop")
+    assert (run(RIGHT, cache=cache).calls, run(AssertionError("asked"), cache=cache).outcome) == (1, "findings")
+
+
+def test_stored_answers_that_fail_are_asked_for_again_on_request_only_and_then_replaced() -> None:
+    cache, again = MemoryCache(), AuditSettings(ask_again=True)
+    assert run(WRONG, "no JSON", cache=cache).outcome == "inconclusive"
+    assert (run(RIGHT, cache=cache).outcome, run(RIGHT, cache=cache).calls) == ("inconclusive", 0)
+    assert run(WRONG, "none", cache=cache, settings=again).calls == 2
+    fresh = run(RIGHT, cache=cache, settings=again)
+    assert (fresh.outcome, fresh.calls) == ("findings", 1)
+    assert run(AssertionError("asked"), cache=cache, settings=again).outcome == "findings"
     assert run(AssertionError("asked"), cache=cache).outcome == "findings"
 
 

@@ -13,6 +13,7 @@ import typer
 
 from otel_drift.cli import app
 from otel_drift.cli.common import (
+    AskAgainOption,
     ConfigOption,
     FormatOption,
     OutputFormat,
@@ -51,6 +52,8 @@ class Totals:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
+    stored_failures: int = 0
+    """Inconclusive units that rest on answers of earlier runs, which no further run would ask for again."""
     sign_offs: int = 0
     """Units whose text may not go out before a person has signed it off."""
 
@@ -66,6 +69,7 @@ class Totals:
         self.types.update(finding.type for finding in counted)
         review = (unit.report or {}).get("review")
         self.sign_offs += isinstance(review, dict) and review.get("awaiting_sign_off") is True
+        self.stored_failures += unit.outcome == "inconclusive" and not unit.calls and "answer_" in (unit.reason or "")
         self.calls += unit.calls
         if unit.calls:
             self.input_tokens += unit.input_tokens
@@ -115,6 +119,7 @@ def audit(
     fail_on: Annotated[FailOn | None, typer.Option(help="Exit 1 at findings this severe or worse.")] = None,
     redact: Annotated[list[str] | None, typer.Option(help="email, phone, card, iban, ip or module:callable.")] = None,
     audits: Annotated[str | None, typer.Option(help="Comma-separated names; default: those of the settings.")] = None,
+    ask_again: AskAgainOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Audit sessions for factual drift; exit 5 if something could not be audited, 1 at --fail-on."""
@@ -127,6 +132,7 @@ def audit(
             "run": {
                 "max_cost": max_cost,
                 "max_calls": max_calls,
+                "ask_again": ask_again or None,
                 "sample": sample,
                 "fail_on": fail_on.value if fail_on else None,
             },
@@ -171,6 +177,12 @@ def _audit(paths: list[str], settings: Settings, output: OutputFormat, html: Pat
         delivered = delivery.deliver(line.ledger, sinks)
         line.ledger.end_run(line.run_id, totals.record())
     timeline.print_totals(notes, totals.record(), judge=line.judge)
+    if totals.stored_failures and not line.judge.embedded:
+        notes.print(
+            f"otel-drift: {totals.stored_failures} inconclusive by stored answers of the judge, which are not asked "
+            "for again by themselves; --ask-again does",
+            soft_wrap=True,
+        )
     for problem in delivered.problems:
         notes.print(f"otel-drift: {problem}", soft_wrap=True)
     return 3 if delivered.problems else totals.status(settings.run.fail_on)

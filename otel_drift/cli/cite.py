@@ -10,6 +10,7 @@ import typer
 
 from otel_drift.cli import app
 from otel_drift.cli.common import (
+    AskAgainOption,
     ConfigOption,
     FormatOption,
     OutputFormat,
@@ -51,6 +52,7 @@ def cite(
     ] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="US dollars this may cost.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=0, help="Judge calls this may take.")] = None,
+    ask_again: AskAgainOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Answer a question from passages, each claim with checked quotes; exit 1 if they do not answer it.
@@ -62,7 +64,10 @@ def cite(
 
     settings = load_settings(
         config,
-        {"judge": {"model": model, "api_base": api_base}, "run": {"max_cost": max_cost, "max_calls": max_calls}},
+        {
+            "judge": {"model": model, "api_base": api_base},
+            "run": {"max_cost": max_cost, "max_calls": max_calls, "ask_again": ask_again or None},
+        },
     )
     given = read_passages(passages)
     options: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otel_drift.cli import app
-from otel_drift.cli.common import ConfigOption, stderr_console, stdout_console, write_json_line
+from otel_drift.cli.common import AskAgainOption, ConfigOption, stderr_console, stdout_console, write_json_line
 
 if TYPE_CHECKING:
     from otel_drift.config import Settings
@@ -64,6 +64,7 @@ def longform(
     html: Annotated[Path | None, typer.Option(help="Write one self-contained page of the result.")] = None,
     ledger: Annotated[str | None, typer.Option(help="File or postgresql:// URL that keeps the results.")] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="US dollars this run may cost.")] = None,
+    ask_again: AskAgainOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Find the sentence where a long text leaves its sources; exit 1 at --fail-on, 4 awaiting sign-off, 5 unjudged."""
@@ -76,7 +77,7 @@ def longform(
         config,
         {
             "judge": {"model": model, "api_base": api_base},
-            "run": {"max_cost": max_cost},
+            "run": {"max_cost": max_cost, "ask_again": ask_again or None},
             "ledger": {"url": ledger},
         },
     )
@@ -118,7 +119,7 @@ def _audit(session: Session, settings: Settings, second_model: str | None, html:
         run_id = line.ledger.begin_run({"paths": [session.name], "judge": judge.name})
         unit_id = fingerprints.unit_id(audit.name, session, per_turn=True)
         unit = line.ledger.find_unit(unit_id, fingerprint, session)
-        if unit is None:
+        if unit is None or (unit.outcome == "inconclusive" and line.settings.ask_again):
             judged = validation.audit_session(
                 audit, session, judge, cache=line.ledger, settings=line.settings, budget=line.budget
             )

@@ -66,6 +66,7 @@ def audit_settings(settings: Settings, judge: Judge) -> AuditSettings:
         options=settings.audit.options,
         count_tokens=judge.count_tokens,
         embedded_judge=judge.embedded,
+        ask_again=settings.run.ask_again,
     )
 
 

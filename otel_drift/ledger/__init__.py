@@ -59,12 +59,12 @@ class Ledger(Desk):
         with self._database.reading() as connection:
             return answers.find(connection, cache_key)
 
-    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer) -> None:
-        """Store a judge answer durably; the first one stored for a key stays."""
+    def remember(self, cache_key: str, task: JudgeTask, answer: JudgeAnswer, *, instead: bool = False) -> None:
+        """Store a judge answer durably; the first one stored for a key stays, unless this is to stand `instead`."""
         from otel_drift.ledger import answers
 
         with self._database.writing() as connection:
-            answers.keep(connection, cache_key, task, answer)
+            answers.keep(connection, cache_key, task, answer, instead=instead)
 
     def begin_run(self, description: Mapping[str, Any]) -> int:
         """Note that a run begins, and return its id."""

@@ -21,9 +21,14 @@ def find(connection: Connection, cache_key: str) -> JudgeAnswer | None:
     return None if body is None else records.answer_from_json(body)
 
 
-def keep(connection: Connection, cache_key: str, task: JudgeTask, given: JudgeAnswer) -> None:
-    """Store an answer; where a key has one, that stays (two threads may have asked the same)."""
-    if connection.execute(_KNOWN, {"key": cache_key}).first():
+def keep(connection: Connection, cache_key: str, task: JudgeTask, given: JudgeAnswer, *, instead: bool = False) -> None:
+    """Store an answer; where a key has one, that stays (two threads may have asked the same), but for `instead`.
+
+    The attempts of results hold their answers themselves: what was once said stays on record.
+    """
+    if instead:
+        connection.execute(sa.delete(answer).where(answer.c.cache_key == cache_key))
+    elif connection.execute(_KNOWN, {"key": cache_key}).first():
         return
     connection.execute(
         sa.insert(answer),

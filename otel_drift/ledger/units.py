@@ -19,6 +19,8 @@ from otel_drift.review import verdict_annotations
 _SETTLED = ("answer_", "turn_exceeds_window", "comparison_exceeds_window", "source_exceeds_window")
 """How reasons for ``inconclusive`` begin that the same ask would meet again. After any other (judge down, time-out,
 rate limit, budget, wrong key) the next run asks again."""
+_FAULTS = ("answer_empty", "answer_truncated")
+"""Answers that are none: they are not stored, so the next run asks again."""
 
 # Statements of every commit, made once: making one takes longer than running it.
 _UNIT: sa.BindParameter[str] = sa.bindparam("of_unit")
@@ -164,7 +166,7 @@ def _say(
 
 
 def _is_settled(reason: str | None) -> bool:
-    return (reason or "").startswith(_SETTLED)
+    return (reason or "").startswith(_SETTLED) and not (reason or "").startswith(_FAULTS)
 
 
 def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tuple[int, bool]:
