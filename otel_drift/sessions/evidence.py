@@ -12,7 +12,7 @@ from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold, text_of
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
-from otel_drift.sessions.prompt_forms import is_material, says_nothing
+from otel_drift.sessions.prompt_found import is_material, says_nothing
 from otel_drift.sessions.sources import Source, sources_of
 from otel_drift.sessions.unit import Unit
 

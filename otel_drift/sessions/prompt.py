@@ -6,17 +6,10 @@ import re
 
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
-from otel_drift.sessions.prompt_forms import (
-    IN_SECTION,
-    Found,
-    brackets,
-    content_blocks,
-    dspy,
-    json_list,
-    named,
-    says_nothing,
-    tags,
-)
+from otel_drift.sessions.prompt_blocks import IN_SECTION
+from otel_drift.sessions.prompt_forms import content_blocks, dspy, json_list, tags
+from otel_drift.sessions.prompt_found import Found, says_nothing
+from otel_drift.sessions.prompt_marks import brackets, named
 from otel_drift.sessions.prompt_sections import sections
 
 MAX_PROMPT = 2_000_000

@@ -14,7 +14,7 @@ from otel_drift.normalise.step import ChatMessage, Document, ToolResult
 from otel_drift.normalise.values import fold, structured, text_of
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
-from otel_drift.sessions.prompt_forms import says_nothing
+from otel_drift.sessions.prompt_found import says_nothing
 from otel_drift.sessions.tree import Node
 from otel_drift.sessions.unit import Unit
 

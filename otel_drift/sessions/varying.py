@@ -9,7 +9,7 @@ from otel_drift.normalise.values import fold
 from otel_drift.sessions.branches import Draft
 from otel_drift.sessions.evidence import Evidence
 from otel_drift.sessions.prompt import MAX_PROMPT, find_passages
-from otel_drift.sessions.prompt_forms import says_nothing
+from otel_drift.sessions.prompt_found import says_nothing
 from otel_drift.sessions.prompt_sections import names_material
 
 SHORTEST = 80

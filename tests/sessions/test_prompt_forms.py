@@ -140,7 +140,10 @@ def test_a_useless_pattern_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["[" * 50_000, "<document>" * 20_000, "Source: x\n" * 20_000, "1. a\n" * 20_000, "a: b\n" * 20_000, "context:\n" * 20_000, "[a] " * 20_000,
-     "Document 1" * 20_000, " " * 100_000 + "context", "user: x\n" * 20_000, "<context>" + "<doc " * 20_000],
+     "Document 1" * 20_000, " " * 100_000 + "context", "user: x\n" * 20_000, "<context>" + "<doc " * 20_000,
+     "Content: x\nSource: y\n" * 20_000, "# documents\n## a\n" * 10_000, "context:\n" + "---\na\n" * 20_000, "Context: a\n" * 10_000 + "Question: b",
+     "Use the following context\n" * 10_000, "the following documents " * 8_000, "context:\n" + "name: x\nvalue: y\n" * 10_000,
+     'Context: """' * 5_000, "documents:\n" + "**a** (b)\n" * 10_000, "Source: a (b-1)\ntext\n\n" * 8_000, "[[ ## context ## ]]\n" * 8_000],
 )  # fmt: skip
 def test_hostile_prompts_take_no_time(text: str) -> None:
     started = time.process_time()

@@ -1,0 +1,141 @@
+"""Sessions: passages that each stand behind a mark: ``[id] text``, ``Document n: text``."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from otel_drift.normalise.step import Document
+from otel_drift.normalise.values import number
+from otel_drift.sessions.prompt_found import Found, own_id
+from otel_drift.sessions.prompt_sections import END, RULE
+
+_BRACKET = re.compile(
+    r"^[ \t]*(?:[-*•][ \t]+)?(?:\*\*)?\[(?P<label>[^\[\]\n]{1,160})\](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
+    re.MULTILINE,
+)
+
+
+_NAMED = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|[-=]{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|"
+    r"context|result|article|reference|extract|section|dokument|quelle|auszug|abschnitt|textstelle|extrait|fragmento|"
+    r"documento|fuente|fonte|estratto|trecho)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
+    r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:(?:[-=]{2,}|:)(?:\*\*)?|(?<=\)))[ \t]*\n?",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+_LABEL_ID = re.compile(r"\((?:id|doc_id|source|ref)[ \t]*[:=][ \t]*([^()]{1,120})\)", re.IGNORECASE)
+
+
+_SCORED = re.compile(
+    r"\((?=[^()\n]{0,20}(?:score|similarity|relevance|distance))[^()\n]{0,60}?(?P<score>\d*\.?\d+)"
+    r"[^()\n]{0,20}\)[ \t]*:?[ \t]*",
+    re.I,
+)
+
+
+_CLOSING = re.compile(r"\n?[ \t]*\[(?:/|END[ \t])[^\[\]\n]{1,80}\][ \t]*\Z", re.IGNORECASE)
+
+
+_GUILLEMETS = ("«", "»")
+
+
+def brackets(text: str) -> Found | None:
+    """``[id] text``, ``[n] text`` at the start of lines."""
+    if "[" not in text:
+        return None
+    marks = [m for m in _BRACKET.finditer(text) if _is_label(m["label"])]
+    return between(text, marks, "brackets")
+
+
+def _is_label(label: str) -> bool:
+    label = label.strip()
+    if not label or label in ("x", "X") or label.startswith("[") or label.endswith("]"):
+        return False
+    if "##" in label or label.upper().startswith(("END ", "/")):  # DSPy's field names, closing marks
+        return False
+    words = label.split()
+    return (
+        len(words) <= 2 or bool(re.match(r"(?i)(document|source|passage|doc|chunk|excerpt)\b", label)) or ":" in label
+    )
+
+
+def named(text: str) -> Found | None:
+    """``Document n: text``, ``Source id: text``, ``[Passage n (id: …)]: text``."""
+    marks = [
+        m
+        for m in _NAMED.finditer(text)
+        if any(c.isdigit() for c in m["number"]) and (not m[0].rstrip().endswith(")") or ":" in (m["note"] or ""))
+    ]
+    if not marks:
+        return None
+    return between(text, marks, "named")
+
+
+def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
+    """The passages that stand between `marks` and behind the last one."""
+    if not marks:
+        return None
+    documents = []
+    last_end = marks[-1].end()
+    inner_blank = any("\n\n" in text[a.end() : b.start()].strip() for a, b in itertools.pairwise(marks))
+    for index, mark in enumerate(marks):
+        stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        body = text[mark.end() : stop]
+        if index + 1 == len(marks):
+            body = until_end(body, inner_blank or len(marks) == 1)
+            last_end = mark.end() + len(body)
+        body = _CLOSING.sub("", RULE.sub("", body).strip()).strip()
+        if body[:1] == _GUILLEMETS[0] and body[-1:] == _GUILLEMETS[1]:
+            body = body[1:-1].strip()
+        label = mark["label"]
+        title, source, score = None, None, None
+        scored = _SCORED.match(body)
+        if scored is not None:
+            body, score = body[scored.end() :].strip(), number(scored["score"])
+        groups = mark.groupdict()
+        if form == "named":
+            label = mark["number"]
+            note = groups.get("note")
+            if note:
+                key, _, value = note.partition(":")
+                if key.strip().lower() == "source":
+                    source = value.strip()
+                elif key.strip().lower() == "id":
+                    label = value.strip()
+                else:
+                    title = value.strip() or note
+        elif (inner := _LABEL_ID.search(label)) is not None:
+            label = inner[1].strip()
+        elif ":" in label and label.split(":")[0].strip().lower() in ("id", "source", "doc", "document", "doc_id"):
+            label = label.split(":", 1)[1].strip()
+        if body:
+            documents.append(Document(own_id(label), body, score, title, source))
+    documents = _without_notes(documents)
+    return Found(tuple(documents), marks[0].start(), last_end, form) if documents else None
+
+
+_NOTE = re.compile(r"\((?P<note>[^()\n]{2,80})\):?[ \t]+(?=\S)")
+
+
+def _without_notes(documents: list[Document]) -> list[Document]:
+    """Where every text begins with a note in parentheses (``[1] (file.md) text``), the notes are the sources."""
+    notes = [_NOTE.match(d.text or "") for d in documents]
+    if not all(notes):
+        return documents
+    return [
+        d._replace(text=(d.text or "")[m.end() :].strip(), source=d.source or m["note"])
+        for d, m in zip(documents, notes, strict=True)
+        if m
+    ]
+
+
+def until_end(body: str, may_have_blank: bool) -> str:
+    """`body` up to where the prompt's template goes on."""
+    end = END.search(body)
+    if end is not None and end.start() > 0:
+        body = body[: end.start()]
+    if not may_have_blank:
+        body = body.split("\n\n", 1)[0]
+    return body
