@@ -114,15 +114,23 @@ class OwnerKeys:
 
 def owners_in(attributes: Mapping[str, Any]) -> tuple[Owner, ...]:
     """The owners that a resource or a log record names."""
+    global _latest
+    if attributes is _latest[0]:  # the spans of a process share their resource
+        return _latest[1]
+    if not attributes:
+        return ()
     known = _RESOURCES.get(key := tuple(attributes))
     if known is None:
         if len(_RESOURCES) >= 1024:
             _RESOURCES.clear()
         known = _RESOURCES[key] = OwnerKeys(attributes)
-    return known.read(attributes) if known.named else ()
+    found = known.read(attributes) if known.named else ()
+    _latest = attributes, found
+    return found
 
 
 _RESOURCES: dict[tuple[str, ...], OwnerKeys] = {}
+_latest: tuple[Mapping[str, Any] | None, tuple[Owner, ...]] = (None, ())
 
 
 @lru_cache(maxsize=8192)
