@@ -16,7 +16,7 @@ from otel_drift.sessions.prompt_found import is_material, says_nothing
 from otel_drift.sessions.sources import Source, sources_of
 from otel_drift.sessions.unit import Unit
 
-WEAK_FORMS = frozenset({"numbered", "bullets", "paragraphs", "metadata"})
+WEAK_FORMS = frozenset({"numbered", "bullets", "paragraphs", "metadata", "headed", "ruled"})
 
 
 @dataclass(slots=True)
@@ -267,6 +267,8 @@ def _from_prompt(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Documen
         found = find_passages(text, options.passage_pattern, options.pattern_seconds)
         if found is None:
             continue
+        if found.form in WEAK_FORMS and text == unit.last_message == unit.user:
+            continue  # no template around the user's words: the list is the user's own
         if found.documents:
             asked = fold(unit.user or "")
             documents = tuple(d for d in found.documents if not asked or fold(d.text or "") != asked)

@@ -198,3 +198,15 @@ def test_an_empty_slot_is_no_retrieval_where_other_turns_have_retriever_spans() 
         "You're welcome.",
     )
     assert [t.retrieval for t in one(alone).turns] == ["none"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"Can you send me the documents below?\n1. {A}\n2. {B}",
+        f"Extract the following information:\n- {A}\n- {B}",
+    ],
+)
+def test_a_list_the_user_wrote_is_no_retrieved_material(message: str) -> None:
+    session = one(turn(0, [{"role": "user", "content": message}], "Here you are."))
+    assert (session.turns[0].user, session.turns[0].passages) == (message, ())
