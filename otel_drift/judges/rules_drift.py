@@ -20,6 +20,9 @@ ALIKE = 0.6
 """Similarity from which two statements with the same figures count as one said twice."""
 MOST_RELATED = 100
 """A statement is held against so many earlier ones at most: those that share most with it."""
+MOST_RECENT = 300
+"""Of the earlier statements with one stem the latest so many are looked at: more have a stem only where it says little,
+and rarer stems find the older ones."""
 LEAST_SHARED = 2
 """Statements that share fewer content stems are not held against each other."""
 
@@ -44,7 +47,7 @@ def audit_session(session: Session) -> dict[str, Any]:
     """
     claims: list[StatedClaim] = []
     events: list[dict[str, Any]] = []
-    memory = _Memory()
+    memory = Memory()
     number = unreadable = total = 0
     for turn in session.turns:
         if not turn.answered:
@@ -81,7 +84,7 @@ def audit_session(session: Session) -> dict[str, Any]:
     }
 
 
-class _Memory:
+class Memory:
     """The grounded claims of earlier turns by the stems they hold, so that a long session stays affordable."""
 
     def __init__(self) -> None:
@@ -90,9 +93,11 @@ class _Memory:
 
     @property
     def stems(self) -> Collection[str]:
+        """Every stem that a kept claim holds."""
         return self._by_stem.keys()
 
     def keep(self, claims: list[StatedClaim]) -> None:
+        """Remember the grounded ones of a turn's claims."""
         for claim in claims:
             if claim.is_grounded:
                 for word in claim.reading.content:
@@ -100,7 +105,10 @@ class _Memory:
                 self._claims.append(claim)
 
     def related(self, claim: StatedClaim) -> list[StatedClaim]:
-        shared = Counter(index for word in claim.reading.content for index in self._by_stem.get(word, ()))
+        """The earlier claims that share most with `claim`, in their order."""
+        shared: Counter[int] = Counter()
+        for word in claim.reading.content:
+            shared.update(self._by_stem.get(word, ())[-MOST_RECENT:])
         closest = sorted((-count, index) for index, count in shared.items() if count >= LEAST_SHARED)[:MOST_RELATED]
         return [self._claims[index] for index in sorted(index for _, index in closest)]
 

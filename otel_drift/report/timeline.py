@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ from otel_drift.report.wording import (
 
 _SHOWN_WHOLE = 12
 """Sessions up to this many turns are shown turn by turn; longer ones fold turns without events."""
+_LONGEST_NOTE = 60
+"""Characters of a judge's note that are repeated under each session."""
 _INDENT = "   "
 _ORDER = ("CRITICAL", "MAJOR", "MINOR")
 
@@ -199,7 +202,8 @@ def _checked(report: Mapping[str, Any]) -> str:
 def _judge_line(paper: Paper, unit: Unit) -> None:
     parts = [f"judge {unit.judge}"]
     if unit.judge_note and unit.outcome == "findings":
-        parts.append(unit.judge_note)
+        short = len(unit.judge_note) <= _LONGEST_NOTE  # a long one stands whole under the totals, once
+        parts.append(unit.judge_note if short else re.split("[,;]", unit.judge_note)[0])
     if unit.calls:
         tokens = unit.input_tokens + unit.output_tokens
         spent = [count(unit.calls, "call"), f"{tokens:,} tokens" if tokens else "", money(unit.cost) if tokens else ""]

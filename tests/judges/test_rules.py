@@ -21,7 +21,8 @@ from otel_drift.audits.factual_drift_answer import SessionAnswer, answer_models
 from otel_drift.audits.factual_drift_checks import check_claims, check_events, refs
 from otel_drift.errors import PermanentJudgeError
 from otel_drift.judges.rules import RulesJudge, grounding
-from otel_drift.judges.rules_drift import audit_session
+from otel_drift.judges.rules_claims import claims_of
+from otel_drift.judges.rules_drift import MOST_RECENT, Memory, audit_session
 from otel_drift.judges.rules_gate import is_claim, is_correction, is_refusal
 from otel_drift.model import JudgeTask, PromptRef, Session, Turn
 from otel_drift.protocols import Judge
@@ -499,6 +500,19 @@ def test_a_long_session_and_a_long_answer_are_affordable() -> None:
     started = time.process_time()
     assert len(audit_session(session(*turns, turn(61, "All?", long, "A plan costs 1 EUR.")))["claims"]) > 300
     assert time.process_time() - started < 10
+
+
+def test_a_very_long_session_is_looked_at_in_bounded_steps_and_its_beginning_is_not_forgotten() -> None:
+    said = "Item number {0} costs {0} EUR per month in the standard plan."
+    many = [(f"Item {n}?", said.format(n), said.format(n)) for n in range(2, 2 + 2 * MOST_RECENT)]
+    first = ("What do they add?", PASSAGE, "The employer matches contributions up to 5% of pensionable pay.")
+    last = ("Sure?", PASSAGE, "The employer matches contributions up to 8% of pensionable pay.")
+    memory = Memory()
+    claims = [claim for one in talk(first, *many, last).turns for claim in claims_of(one, 0)]
+    memory.keep(claims[:-1])
+    assert memory.related(claims[-1]) == [claims[0]]
+    assert min(claim.turn.number for claim in memory.related(claims[-2])) >= MOST_RECENT
+    assert events(talk(first, *many[:MOST_RECENT], last)) == [(f"t{MOST_RECENT + 2}", "CONTRADICTION")]
 
 
 def test_more_claims_than_an_answer_may_hold_get_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,3 +194,10 @@ def test_totals_fit_the_terminal(width: int) -> None:
         print_totals(on, TOTALS)
 
     assert max(cell_len(line) for line in uncoloured(printed(show_totals, width=width)).splitlines()) <= width
+
+
+def test_a_long_note_on_the_judge_stands_under_the_totals_and_its_beginning_under_a_session() -> None:
+    note = "lexical heuristics, no language understanding; use an LLM judge for verdicts that matter"
+    shown = show(samples.unit(judge_note=note), terminal=False)
+    assert "judge rules · lexical heuristics" in shown
+    assert "no language understanding" not in shown
