@@ -139,7 +139,7 @@ def _status(
         return "UNSUPPORTED", (), None
     if judged.best_sentence is None or judged.passage_index is None or judged.cover < LEAST_COVER:
         return None, (), None
-    reading = said.reading
+    reading = _spelled_out(said)
     quotes = [(turn.passage_ref(judged.passage_index), judged.best_sentence)]
     second = _second_sentence(reading, evidence, judged.best_sentence)
     if second is not None:
@@ -149,6 +149,23 @@ def _status(
     )
     status: Status = "GROUNDED" if judged.verdict == "supported" and lost is None else "PARTIALLY_GROUNDED"
     return status, tuple(quotes), lost.qualifier.text if lost else None
+
+
+_INITIALS = re.compile(r"\b[A-Z]{2,5}\b")
+
+
+def _spelled_out(said: Said) -> Reading:
+    """The claim with the names in full that it gives by their initials and its passages do not ("the UK")."""
+    passages = "\n".join(said.passages)
+
+    def full(match: re.Match[str]) -> str:
+        if re.search(rf"\b{match.group()}\b", passages):
+            return match.group()
+        words = r"\s(?:of\s|and\s|the\s)*".join(rf"{letter}[a-z]+" for letter in match.group())
+        found = re.search(rf"\b{words}\b", passages)
+        return found.group() if found else match.group()
+
+    return read(_INITIALS.sub(full, said.reading.text))
 
 
 def _refuted(said: Said, evidence: Evidence) -> bool:

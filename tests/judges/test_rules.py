@@ -119,6 +119,15 @@ def test_claims_are_grounded_on_their_own_turn_with_verbatim_evidence() -> None:
     assert (second["grounding_status"], second["evidence"]) == ("UNSUPPORTED", [])
 
 
+def test_a_qualifier_lost_from_a_sentence_about_a_name_given_by_its_initials_is_reported() -> None:
+    """And not where the initials are another's."""
+    passage = "As of Q2 2026 the United Kingdom is treated as Zone 2. Zone 2 data costs 3 EUR per day for 1 GB."
+    for name, missing in (("UK", "As of Q2 2026"), ("UAE", None)):
+        answer = f"The {name} counts as Zone 2, so data there costs 3 EUR per day for 1 GB."
+        claims = ask(talk(("And there?", passage, answer)))["claims"]
+        assert [claim["missing_qualifier"] for claim in claims] == [missing]
+
+
 VACATION = "Employees may carry over up to 10 unused vacation days into the next year, to be taken by 30 June."
 
 
