@@ -93,6 +93,15 @@ class AuditSection(_Section):
         default_factory=dict, description='of one audit, e.g. {longform_drift = {risk_level = "high"}}'
     )
 
+    @field_validator("names")
+    @classmethod
+    def _each_once(cls, names: list[str]) -> list[str]:
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{', '.join(doubled)} is named twice")
+        if not names:
+            raise ValueError("name at least one audit")
+        return names
+
     @field_validator("severity_rules")
     @classmethod
     def _known_severities(cls, rules: dict[str, str]) -> dict[str, str]:

@@ -209,6 +209,8 @@ def test_max_calls_leaves_the_rest_unaudited_and_says_so(otel_drift: Run, exampl
         (["inspect", "no*match.json"], 3, "no*match.json"),
         (["audit", "x", "--sink", "jsonk:x"], 2, "no sink called 'jsonk'"),
         (["audit", "x", "--sample", "7"], 2, "sample"),
+        (["audit", "x", "--audits", "factual_drift,factual_drift"], 2, "factual_drift is named twice"),
+        (["audit", "x", "--audits", "fictual_drift"], 2, "no audit called"),
         (["audit", "x", "--api-base", "http://127.0.0.1:1"], 2, "needs --model"),
         (["audit", "x", "--redact", "fax"], 2, "fax"),
         (["audit", "x", "--config", "gone.toml"], 2, "gone.toml"),

@@ -23,6 +23,8 @@ _FRAME_TOKENS = 150
 _REPAIR_TOKENS = 800
 _ANSWER_BASE_TOKENS = 200
 _VERDICT_TOKENS = 60
+_EMBEDDED_TOKENS = 20_000
+"""The embedded judge has no window, but one answer may not list more than 5,000 sentences."""
 _SMALLER = (MOST_TOKENS, 3_000, LEAST_TOKENS, 1_000, 500, 250)
 
 
@@ -67,7 +69,7 @@ def parts_of(layout: Layout, turn: Turn, settings: AuditSettings) -> list[range]
     tokens = [count(sentence.text) for sentence in layout.sentences]
     parts: list[range] = []
     for most in _SMALLER:
-        parts = [range(len(tokens))] if settings.embedded_judge else chunks(tokens, most)
+        parts = chunks(tokens, _EMBEDDED_TOKENS if settings.embedded_judge else most)
         if all(_fits(part, layout, turn, settings) for part in parts):
             return parts
     if max(tokens) <= _SMALLER[-1] and _answers_fit(tokens, settings):
