@@ -11,10 +11,13 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("otel-drift", deadline=None)  # a busy machine fails no property
-hypothesis.settings.load_profile("otel-drift")
-
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure() -> None:
+    """No deadline: a busy machine fails no property."""
+    hypothesis.settings.register_profile("otel-drift", deadline=None)
+    hypothesis.settings.load_profile("otel-drift")
 
 
 @pytest.fixture(autouse=True)

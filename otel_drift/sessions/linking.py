@@ -5,8 +5,8 @@ Only compact facts and hashes of a trace are kept, so that this works for inputs
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -215,15 +215,16 @@ class _Lone:
             d = self.digests[trace]
             if not d.turn:
                 continue
-            for other in by_turn.setdefault(d.turn, []):
+            start = self.facts[trace].start
+            under_way = [other for other in by_turn.get(d.turn, ()) if self.facts[other].end > start]
+            for other in under_way:
                 if (
                     (trace in self.lone or other in self.lone)
                     and self.digests[other].voice != d.voice
-                    and self.facts[other].end > self.facts[trace].start
                     and self._near(trace, other)
                 ):
                     self.links.join(trace, other)
-            by_turn[d.turn].append(trace)
+            by_turn[d.turn] = [*under_way, trace]
 
     def _silent(self, ordered: Sequence[str]) -> None:
         """Calls without content that ran within another trace's call: a second instrumentation of the same call."""
@@ -245,10 +246,15 @@ class _Lone:
         for trace in ordered:
             for after in self.digests[trace].after:
                 by_last.setdefault(after[-1], []).append((trace, after))
+        starts = {last: [self.facts[trace].start for trace, _ in known] for last, known in by_last.items()}
+        longest = max((f.end - f.start for f in self.facts.values()), default=0)
         for trace in ordered:
             before = self.digests[trace].before
-            if before:
-                self._history(trace, before, by_last.get(before[-1], ()))
+            if before and before[-1] in by_last:
+                f = self.facts[trace]
+                first = bisect_left(starts[before[-1]], f.start - self.gap - longest)
+                last = bisect_left(starts[before[-1]], f.end)
+                self._history(trace, before, by_last[before[-1]][first:last])
 
     def _history(self, trace: str, before: tuple[int, ...], candidates: Iterable[tuple[str, tuple[int, ...]]]) -> None:
         """Join the trace whose questions and answers this one resends; several equally good ones are ambiguous.
@@ -259,9 +265,9 @@ class _Lone:
         best: dict[str, tuple[int, str]] = {}
         for other, after in candidates:
             g = self.facts[other]
-            if other == trace or not self._near(trace, other) or g.start >= f.end or f.start - g.end > self.gap:
+            if other == trace or g.start >= f.end or f.start - g.end > self.gap:
                 continue
-            if trace not in self.lone and other not in self.lone:
+            if (trace not in self.lone and other not in self.lone) or not self._near(trace, other):
                 continue
             length = min(len(after), len(before))
             if after[-length:] == before[-length:]:
@@ -286,9 +292,10 @@ class _Lone:
             f = self.facts[trace]
             if not d.asked or d.answered:
                 continue
-            for other in by_asked.get(d.asked, ()):
-                g = self.facts[other]
-                if g.start >= f.start and g.start - f.end < PASSAGE_GAP and self._near(trace, other):
+            for other in self._from(by_asked.get(d.asked, ()), f.start):
+                if self.facts[other].start - f.end >= PASSAGE_GAP:
+                    break
+                if self._near(trace, other):
                     self.links.join(trace, other)
                     break
 
@@ -303,10 +310,10 @@ class _Lone:
             if not d.prepares or not d.question or trace in self.continued or trace in served:
                 continue
             f = self.facts[trace]
-            for other in by_question[d.question]:
-                g, e = self.facts[other], self.digests[other]
-                soon = f.start < g.start <= f.end + PREPARED_GAP
-                if soon and e.task != d.task and other not in served and self._near(trace, other):
+            for other in self._from(by_question[d.question], f.start + 1):
+                if self.facts[other].start > f.end + PREPARED_GAP:
+                    break
+                if self.digests[other].task != d.task and other not in served and self._near(trace, other):
                     self.links.join(trace, other)
                     served.add(other)
                     break
@@ -328,6 +335,11 @@ class _Lone:
                 if wanted & prompts[other]:
                     self.links.join(trace, other)
                     break
+
+    def _from(self, ordered: Sequence[str], start: int) -> Iterator[str]:
+        """The traces that begin at `start` or later; `ordered` is by start."""
+        first = bisect_left(ordered, start, key=lambda trace: self.facts[trace].start)
+        return (ordered[index] for index in range(first, len(ordered)))
 
     def _prompt(self, trace: str) -> frozenset[int]:
         try:
