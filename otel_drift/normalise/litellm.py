@@ -63,8 +63,5 @@ class LiteLLM(Reader):
 
 
 def _find(a: Attributes, endings: tuple[str, ...]) -> str | None:
-    for ending in endings:
-        for key in a:
-            if key.startswith("llm.") and key.endswith(ending) and key.count(".") == 2:
-                return key
-    return None
+    raw = [key for key in a if key.startswith("llm.") and key.count(".") == 2]
+    return next((key for ending in endings for key in raw if key.endswith(ending)), None)
