@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
+from typing import TypeVar
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise import Identity, Step, log_identity
@@ -23,6 +25,8 @@ FEW_WORDS = 5
 MAX_OWNERS = 12
 PASSAGE_GAP = 10 * 60 * 10**9
 
+T = TypeVar("T")
+
 
 class TraceFacts:
     """What is remembered of a trace while the input is read: about 200 bytes."""
@@ -32,7 +36,7 @@ class TraceFacts:
     def __init__(self) -> None:
         self.start = 2**63
         self.end = 0
-        self.place: tuple[bool, int, str] = (True, 2**63, "")
+        self.place = 2**65
         self.project = ""
         self.environment: str | None = None
         self.rank = 99
@@ -46,10 +50,12 @@ class TraceFacts:
             self.start = span.start
         if span.end > self.end:
             self.end = span.end
-        place = (span.parent_id is not None, span.start, span.span_id)
-        if place < self.place:
+        place = span.start if span.parent_id is None else span.start + 2**64  # roots first
+        if place <= self.place:
+            here = (project_of(span), environment_of(span))
+            if place < self.place or (here[0], here[1] or "") < (self.project, self.environment or ""):
+                self.project, self.environment = _once(here)
             self.place = place
-            self.project, self.environment = project_of(span), environment_of(span)
         if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
             self.relevant = True
         if identity.session is not None:
@@ -72,13 +78,19 @@ class TraceFacts:
     def _own(self, owners: Iterable[Owner]) -> None:
         for owner in owners:
             if owner not in self.owners:
-                self.owners = tuple(sorted((*self.owners, owner))[:MAX_OWNERS])
+                self.owners = _once(tuple(sorted((*self.owners, owner))[:MAX_OWNERS]))
 
     def _session(self, rank: int, session: str) -> None:
         if rank < self.rank:
-            self.rank, self.sessions = rank, (session,)
+            self.rank, self.sessions = rank, _once((session,))
         elif rank == self.rank and session not in self.sessions:
-            self.sessions = tuple(sorted((*self.sessions, session)))
+            self.sessions = _once(tuple(sorted((*self.sessions, session))))
+
+
+@lru_cache(maxsize=4096)
+def _once(value: T) -> T:
+    """The same object for equal values: thousands of traces name the same project, session and user."""
+    return value
 
 
 def project_of(span: Span) -> str:
