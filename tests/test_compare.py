@@ -207,6 +207,7 @@ def test_two_runs_over_the_command_line(otel_drift: Run, examples: Path) -> None
     assert overall["a"]["found"] == 4
     assert "too few to decide" in text.stdout
     assert otel_drift("compare", "1", "7", "--ledger", "l.db").returncode == 2
+    assert otel_drift("compare", "1", "1", "--ledger", "l.db").returncode == 2
 
 
 def test_findings_over_the_command_line(otel_drift: Run, examples: Path) -> None:

@@ -50,6 +50,8 @@ def compare(
     from otel_drift.errors import ConfigError
     from otel_drift.report import desk
 
+    if run_a == run_b:
+        raise ConfigError(f"run {run_a} is named twice; `otel-drift runs` lists the others")
     with ExitStack() as stack:
         opened = open_ledger(settings_with(config, ledger), stack)
         known = {one["run_id"] for one in opened.runs()}

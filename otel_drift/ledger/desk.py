@@ -187,7 +187,8 @@ class Desk:
 def _one(found: Sequence[str], ref: str) -> str:
     if not found:
         raise ConfigError(
-            f"no review item or event is called {ref!r}; `otel-drift review list --status all` shows them"
+            f"no review item or event is called {ref!r} or begins so (four characters at least); "
+            "`otel-drift review list --status all` shows them"
         )
     if len(found) > 1:
         raise ConfigError(f"{ref!r} is the beginning of several items: {', '.join(found)}, …; write more of it")
