@@ -17,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from benchmarks import BAD, GROUNDING_SETS, auroc, balanced_accuracy, is_scored, items, question
 
+from otel_drift import judges
 from otel_drift.judges.rules_grounding import grounding_features
 from otel_drift.judges.rules_lexicon import FEATURES
 from otel_drift.text import content_words, stem
 
-DATA = Path(__file__).parents[2] / "otel_drift" / "judges" / "data"
+DATA = Path(judges.__file__).parent / "data"
 SIGNS = (-1, -1, -1, -1, -1, 1, 1, 1, 1)
 """Which way each feature may point: more cover never makes a claim less supported."""
 RIDGE = 0.0002
