@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from otel_drift.errors import OtelDriftError
 from otel_drift.ledger import Ledger
@@ -15,6 +15,8 @@ from otel_drift.report.escape import terminal_safe
 
 log = logging.getLogger(__name__)
 
+UNCONFIRMED = 1_000
+"""Annotations of a sink that reads back, accepted but not yet looked for: reading back many at once waits once."""
 BATCH = 100
 """Annotations a write; small enough for platforms that block others during a large one."""
 LISTED = 3
@@ -91,29 +93,66 @@ def deliver(
 def _deliver_to(
     ledger: Ledger, name: str, sink: Sink, batch: int, on_progress: Callable[[str, int], None] | None
 ) -> SinkDelivery:
-    written = unchanged = handed = 0
-    rejected: list[Rejection] = []
+    parcel = _Parcel(ledger, name, sink)
     error = None
     with ledger.delivering(name):
         began = time.time_ns()
-        while owed := ledger.owed(name, batch, not_since=began):
-            report, error = _write(sink, owed)
-            ledger.settle(name, report)
-            written += len(report.written)
-            unchanged += len(report.unchanged)
-            rejected += report.rejected
+        handed = 0
+        while error is None and (owed := ledger.owed(name, batch, not_since=began)):
+            error = parcel.hand_over(owed)
             handed += len(owed)
             if on_progress:
                 on_progress(name, handed)
-            if error:
-                break
+        error = parcel.confirm() or error
     left = ledger.delivery_counts().get(name, {}).get("owed", 0)
-    return SinkDelivery(name, written, unchanged, tuple(rejected), error, left)
+    return SinkDelivery(name, parcel.written, parcel.unchanged, tuple(parcel.rejected), error, left)
 
 
-def _write(sink: Sink, owed: Sequence[Annotation]) -> tuple[WriteReport, str | None]:
+class _Parcel:
+    """What goes to one sink in one delivery; settled when the sink says it is there."""
+
+    def __init__(self, ledger: Ledger, name: str, sink: Sink) -> None:
+        self.written = self.unchanged = 0
+        self.rejected: list[Rejection] = []
+        self._ledger = ledger
+        self._name = name
+        self._sink = sink
+        self._confirm: Callable[[Sequence[Annotation]], WriteReport] | None = getattr(sink, "confirm", None)
+        self._accepted: list[Annotation] = []
+
+    def hand_over(self, owed: Sequence[Annotation]) -> str | None:
+        """Write; returns what went wrong with the sink as a whole."""
+        report, error = _tried(self._sink.write, owed)
+        if self._confirm is not None:
+            accepted = set(report.written)
+            self._accepted += [one for one in owed if one.id in accepted]
+            report = replace(report, written=())
+        self._settle(report)
+        if len(self._accepted) >= UNCONFIRMED:
+            error = self.confirm() or error
+        return error
+
+    def confirm(self) -> str | None:
+        """Settle what was only accepted; what the sink does not find stays owed."""
+        if self._confirm is None or not self._accepted:
+            return None
+        report, error = _tried(self._confirm, self._accepted)
+        self._accepted = []
+        self._settle(report)
+        return error
+
+    def _settle(self, report: WriteReport) -> None:
+        self._ledger.settle(self._name, report)
+        self.written += len(report.written)
+        self.unchanged += len(report.unchanged)
+        self.rejected += report.rejected
+
+
+def _tried(
+    step: Callable[[Sequence[Annotation]], WriteReport], given: Sequence[Annotation]
+) -> tuple[WriteReport, str | None]:
     try:
-        return sink.write(owed), None
+        return step(given), None
     except OtelDriftError as error:
         return WriteReport(), terminal_safe(str(error))
     except Exception as error:  # the per-sink boundary: a broken sink stops no other

@@ -5,6 +5,8 @@ OtelDriftError
 ├── RecordError          count it, name file and record, go on (one broken record of input)
 ├── SourceError          the source cannot be read at all, exit 3
 ├── SinkError            a sink failed as a whole: the delivery stays owed, exit 3
+│   └── PlatformError         both of these: a platform answered badly or not at all
+│       └── RetryablePlatformError    overload, rate limit, transport: back off (honours `retry_after`)
 ├── LedgerError          the ledger cannot be used, exit 3
 ├── BudgetError          a limit of the run is reached: stop asking, keep what is done
 ├── UnitError            one unit cannot be audited to an end: it becomes inconclusive with `reason`
@@ -46,6 +48,29 @@ class SourceError(OtelDriftError):
 
 class SinkError(OtelDriftError):
     """A sink failed as a whole; what it was to write stays owed."""
+
+
+class PlatformError(SourceError, SinkError):
+    """A platform could not be read or written: what was to be written stays owed.
+
+    `status` is the HTTP status, None where no answer came; `body` is the start of the answer, for connectors that
+    read reasons from it. It may hold trace text and is not part of the message.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, body: bytes = b"") -> None:
+        self.status = status
+        self.body = body
+        super().__init__(message)
+
+
+class RetryablePlatformError(PlatformError):
+    """Overload, rate limit, time-out or transport fault: the same request may succeed later."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, body: bytes = b"", retry_after: float | None = None
+    ) -> None:
+        self.retry_after = retry_after
+        super().__init__(message, status=status, body=body)
 
 
 class LedgerError(OtelDriftError):

@@ -130,6 +130,7 @@ def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
             end=end,
             links=tuple(dict.fromkeys(one.earlier_ref for one in about if one.earlier_ref)),
             metadata=_metadata(unit, about),
+            environment=(turn.environment if turn else None) or unit.session.environment,
         )
 
     made = [value(unit.audit, found, severity, SEVERITY_SCORES[severity])]
@@ -172,6 +173,7 @@ def _overall(unit: Unit, target: Target, found: list[Finding]) -> list[Annotatio
             error_type=None if verdict else _error_type(unit),
             links=tuple(dict.fromkeys(finding.span_ref for finding in found if finding.span_ref)),
             metadata=_metadata(unit, found),
+            environment=session.environment,
         )
         for name in (unit.audit, SEVERITY_NAME)
     ]

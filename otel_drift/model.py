@@ -344,7 +344,8 @@ class Annotation:
 
     `id` is derived from those and stays the same over revisions; `revision` counts from 1. `score` is None and
     `error_type` set for outcomes that are no verdict (inconclusive, not applicable). `start` and `end` are the
-    audited span's times, so that an audit span can be placed inside the audited window.
+    audited span's times, so that an audit span can be placed inside the audited window. `environment` is the audited
+    application's.
     """
 
     id: str
@@ -364,6 +365,7 @@ class Annotation:
     withdrawn: bool = False
     links: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    environment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,20 +20,63 @@ from otel_drift.model import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which sessions to read: those with a span in [`since`, `until`) (nanoseconds since the epoch), each whole.
+
+    `sessions` names session ids instead: these are read whole, whenever they were. The others narrow what the
+    platform is asked for where it can tell; whatever else comes is left out by the pipeline.
+    """
+
+    since: int
+    until: int
+    sessions: tuple[str, ...] = ()
+    environments: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """All of them."""
+
+
 @runtime_checkable
 class Source(Protocol):
-    """Where spans come from."""
+    """Where spans come from. `name` identifies it in the ledger and for people: no secrets in it.
+
+    Optional besides:
+
+    * ``windowed = True``: it holds more than one wants to read, and `read` is always given a `Window` (a platform;
+      files are read whole). Its constructor is given what follows ``NAME:`` on the command line, then as keywords the
+      options of ``[connectors.NAME]`` in the settings, and ``on_problem``, to be told of each `RecordError`.
+    * ``check() -> str``: raises `ConfigError` or `SourceError` where reading cannot succeed (wrong key, project, URL, a
+      server too old), else says in a line what is there. Called before anything is paid for.
+    * ``trace_url`` and ``session_url``: where a person sees them, with ``{trace_id}`` and, if it can, ``{span_id}``,
+      or ``{session_id}``.
+    * ``close()``.
+    """
 
     name: str
 
-    def read(self, cursor: str | None = None) -> Iterator[tuple[Sequence[Record], str | None]]:
-        """Yield pages of spans and log records, each with the cursor that follows it."""
+    def read(
+        self, cursor: str | None = None, window: Window | None = None
+    ) -> Iterator[tuple[Sequence[Record], str | None]]:
+        """Yield pages of spans and log records, each with the cursor that follows it (None where there is none).
+
+        A session that has a span in the window is read whole, also what lies before it; a record that comes twice
+        does no harm. `cursor` goes on after the page it came with, in the same window.
+
+        Raises:
+            SourceError: the source cannot be read on. One broken record is no such case: it is told to ``on_problem``.
+        """
         ...
 
 
 @runtime_checkable
 class Sink(Protocol):
-    """Where annotations go. `upserts` says whether a second write replaces the first."""
+    """Where annotations go. `upserts` says whether a second write replaces the first; `name` as of a source.
+
+    Optional besides: ``check() -> str`` as of a source, and ``confirm(annotations) -> WriteReport`` where what `write`
+    reports as written was only accepted: it reads back, waits within reason, and says what is really there; what it
+    does not mention or rejects as retryable stays owed.
+    """
 
     name: str
     upserts: bool

@@ -16,6 +16,7 @@ from otel_drift.otlp.protobuf_walk import ProtobufWalk, looks_length_prefixed, l
 from otel_drift.otlp.unpacking import GZIP, ZSTD, FileBytes
 from otel_drift.otlp.values import Decoding
 from otel_drift.otlp.window import ByteWindow
+from otel_drift.protocols import Window
 
 PAGE = 128
 """Records a page: few enough to stay in the processor's cache until they are used."""
@@ -73,8 +74,10 @@ class OtlpFileSource:
         """How many of otel-drift's own results lay among the input and were passed over; they are no problem."""
         return self._log.own_results
 
-    def read(self, cursor: str | None = None) -> Iterator[tuple[Sequence[Record], str | None]]:
-        """Yield pages of records in the order of the files. Files have no cursor: it is ignored, and None comes back.
+    def read(
+        self, cursor: str | None = None, window: Window | None = None
+    ) -> Iterator[tuple[Sequence[Record], str | None]]:
+        """Yield pages of records in the order of the files. Files are read whole: cursor and window mean nothing here.
 
         Raises:
             SourceError: a path does not exist, a glob or folder holds nothing, or no file can be opened.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import logging
 import math
 import socket
@@ -20,6 +19,7 @@ import orjson
 
 from otel_drift.errors import ConfigError
 from otel_drift.gate.conflict_gate import ConflictGate
+from otel_drift.platform import is_loopback
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -191,16 +191,6 @@ def parse_address(address: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise ConfigError(f"--serve {address!r}: use HOST:PORT, e.g. 127.0.0.1:8765")
     return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` can only be reached from this machine."""
-    if host.casefold() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _authorise(request: Request, token: str | None) -> None:

@@ -57,6 +57,7 @@ def test_a_record_says_everything(file: Path) -> None:
         "end": one.end,
         "error_type": None,
         "withdrawn": False,
+        "environment": None,
         "links": list(one.links),
         "metadata": {"severity": "MAJOR", "confidence": 0.9},
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from otel_drift.errors import ConfigError
+from otel_drift.platform import is_loopback
 
 Protocol = Literal["http/protobuf", "grpc"]
 Signal = Literal["logs", "traces"]
@@ -58,7 +58,7 @@ def resolve(signal: Signal, target: str, protocol: str | None, headers: Mapping[
         raise ConfigError("sink otlp: put credentials into headers (OTEL_EXPORTER_OTLP_HEADERS), not into the URL")
     if parts.scheme not in ("http", "https") or not parts.hostname or not _port_is_valid(parts):
         raise ConfigError(f"sink otlp: {parts.scheme}://{parts.netloc} is no URL such as http://collector:4318")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname) and (_names_secrets(sent) or parts.query):
+    if parts.scheme == "http" and not is_loopback(parts.hostname) and (_names_secrets(sent) or parts.query):
         raise ConfigError(
             f"sink otlp: {parts.hostname} would get credentials over plain http; use https, or send no credentials"
         )
@@ -105,15 +105,6 @@ def _environment_headers(signal: Signal) -> dict[str, str]:
 
 def _names_secrets(headers: Mapping[str, str]) -> bool:
     return any(_SECRET_NAME.search(name) or _SECRET_VALUE.match(value) for name, value in headers.items())
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _port_is_valid(parts: SplitResult) -> bool:

@@ -1,0 +1,292 @@
+"""Talking to an observability platform over HTTP: one client with limits, retries and one clear line per failure.
+
+Shared by the connectors. Imports httpx when a client is made.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+import orjson
+
+from otel_drift import retry
+from otel_drift.errors import ConfigError, PlatformError, RetryablePlatformError
+from otel_drift.retry import NO_RETRY, RetryPolicy
+
+if TYPE_CHECKING:
+    import httpx
+
+Params = Sequence[tuple[str, str | int | float | bool | None]] | Mapping[str, str | int | float | bool | None]
+
+MIB = 1024 * 1024
+RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
+POLICY = RetryPolicy(attempts=5, total_seconds=120.0, initial=0.5, maximum=30.0)
+_BODY_KEPT = 8_192
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` can only be reached from this machine."""
+    host = host.casefold().rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What follows ``NAME:`` on the command line: a base URL without its query, and the query's options."""
+
+    url: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, platform: str, text: str, *, options: Collection[str], default: str = "") -> Target:
+        """Read ``http(s)://HOST[:PORT][/BASE][?option=value&…]``.
+
+        Args:
+            platform: The connector's name, for messages.
+            text: What the user wrote; empty = `default`. A text that begins with ``?`` goes with `default`.
+            options: The names that are allowed in the query.
+            default: The base URL where none is given.
+
+        Raises:
+            ConfigError: no URL, credentials in it, or an option that does not exist or comes twice.
+        """
+        if not text or text.startswith("?"):
+            text = default + text
+        parts = urlsplit(text)
+        example = f"{platform}:http://localhost:1234"
+        try:
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ConfigError(f"{platform}: {shown(text)!r} is no URL; write e.g. {example}")
+        if "@" in parts.netloc:
+            raise ConfigError(f"{platform}: put credentials into the environment or the settings, not into the URL")
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        for name, _value in given:
+            if name not in options:
+                known = ", ".join(sorted(options)) or "none"
+                raise ConfigError(f"{platform}: there is no option {shown(name)!r} in its URL; there are: {known}")
+        if doubled := {name for name, _ in given if [other for other, _ in given].count(name) > 1}:
+            raise ConfigError(f"{platform}: {', '.join(sorted(doubled))} is given twice in its URL")
+        url = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+        return cls(url, dict(given))
+
+
+def shown(text: str) -> str:
+    """A user's text for a message: without what may be a password in a URL, and not endless."""
+    head, at, tail = text.rpartition("@")
+    safe = f"…@{tail}" if at and "//" in head else text
+    return safe if len(safe) <= 200 else safe[:199] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A platform's answer: HTTP status, headers (lower-case names) and body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    place: str
+
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Raises:
+            PlatformError: it is none.
+        """
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            import json
+
+            try:  # lone surrogates, NaN, huge integers
+                return json.loads(self.body)
+            except (ValueError, RecursionError):
+                kind = self.headers.get("content-type", "no content type")[:60]
+                raise PlatformError(
+                    f"{self.place} answered with something else than JSON ({kind}); is the URL right?",
+                    status=self.status,
+                    body=self.body[:_BODY_KEPT],
+                ) from None
+
+
+class Platform:
+    """An HTTP client for one platform. Safe to use from threads.
+
+    Args:
+        name: The platform, for messages.
+        url: Base URL; paths are appended to it.
+        headers: Sent with every request, never shown.
+        auth: User and password, never shown.
+        remedy: What to set where the credentials are refused, e.g. ``set PHOENIX_API_KEY``.
+        timeout: Seconds for one request.
+        policy: Retries on transport faults, 408, 425, 429 and 5xx; a ``Retry-After`` is honoured.
+        max_bytes: Of one answer.
+        allow_plain_http: Let credentials travel unencrypted to another machine.
+
+    Raises:
+        ConfigError: credentials would travel over plain http off loopback.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        remedy: str = "",
+        timeout: float = 60.0,
+        policy: RetryPolicy = POLICY,
+        max_bytes: int = 256 * MIB,
+        allow_plain_http: bool = False,
+    ) -> None:
+        import httpx
+
+        self.name = name
+        self.url = url
+        self.requests = 0
+        """Requests sent so far, retries among them."""
+        self._remedy = remedy
+        self._policy = policy
+        self._max_bytes = max_bytes
+        parts = urlsplit(url)
+        if (
+            parts.scheme == "http"
+            and (headers or auth)
+            and not allow_plain_http
+            and not is_loopback(parts.hostname or "")
+        ):
+            raise ConfigError(
+                f"{name}: {parts.hostname} would get credentials over plain http; use https, or allow it by "
+                f"allow_plain_http = true in [connectors.{name}]"
+            )
+        self._client = httpx.Client(
+            headers={"user-agent": "otel-drift", **(headers or {})}, auth=auth, timeout=timeout, follow_redirects=False
+        )
+
+    def get(self, path: str, params: Params | None = None, *, accept: Collection[int] = ()) -> Answer:
+        """Send a GET; see `request`."""
+        return self.request("GET", path, params=params, accept=accept)
+
+    def post(self, path: str, json: Any, *, params: Params | None = None, accept: Collection[int] = ()) -> Answer:
+        """Send a POST with a JSON body; see `request`. Retried: only for writes that may arrive twice."""
+        return self.request("POST", path, params=params, json=json, accept=accept)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Collection[int] = (),
+        retried: bool = True,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Send one request and return its answer.
+
+        Args:
+            method: HTTP method.
+            path: Appended to the base URL; its parts already quoted.
+            params: The query; None values are left out.
+            json: Sent as JSON.
+            content: Sent as it is.
+            headers: Besides the client's.
+            accept: Statuses besides 2xx that are answers and no errors.
+            retried: Whether it may be sent again when it is not known to have failed.
+            timeout: Seconds, where this request takes longer than others.
+
+        Raises:
+            ConfigError: the credentials are refused (401, 403).
+            PlatformError: it cannot be reached, or answers with an error.
+        """
+        body = orjson.dumps(json, option=orjson.OPT_NON_STR_KEYS) if json is not None else content
+        sent = dict(headers or {})
+        if json is not None:
+            sent.setdefault("content-type", "application/json")
+        pairs = [(k, v) for k, v in (params.items() if isinstance(params, Mapping) else params or ()) if v is not None]
+
+        def once() -> Answer:
+            return self._checked(self._send(method, path, pairs, body, sent, timeout), accept)
+
+        return retry.call(self._policy if retried else NO_RETRY, once, retry_on=RetryablePlatformError)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        params: list[tuple[str, Any]],
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float | None,
+    ) -> Answer:
+        import httpx
+
+        self.requests += 1
+        extra: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        try:
+            with self._client.stream(
+                method, self.url + path, params=params or None, content=body, headers=headers, **extra
+            ) as response:
+                return Answer(
+                    response.status_code, response.headers, self._read(response), f"{self.name} at {self.url}"
+                )
+        except httpx.TimeoutException:
+            raise RetryablePlatformError(f"{self.name}: {self.url} did not answer in time") from None
+        except httpx.TransportError as error:
+            raise RetryablePlatformError(
+                f"{self.name}: {self.url} cannot be reached ({_reason(error)}); is it running, is the URL right?"
+            ) from None
+        except httpx.HTTPError as error:
+            raise PlatformError(f"{self.name}: {self.url}: {type(error).__name__}") from None
+
+    def _read(self, response: httpx.Response) -> bytes:
+        chunks, size = [], 0
+        for chunk in response.iter_bytes():
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise PlatformError(
+                    f"{self.name}: an answer of {self.url} is larger than {self._max_bytes // MIB} MiB; "
+                    "read a shorter time"
+                )
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _checked(self, answer: Answer, accept: Collection[int]) -> Answer:
+        status, body = answer.status, answer.body[:_BODY_KEPT]
+        if 200 <= status < 300 or status in accept:
+            return answer
+        where = f"{self.name}: {self.url}"
+        if status in (401, 403):
+            raise ConfigError(
+                f"{where} refused the credentials ({status})" + (f"; {self._remedy}" * bool(self._remedy))
+            )
+        if status in RETRYABLE:
+            wait = retry.parse_retry_after(answer.headers.get("retry-after"))
+            words = "asks to slow down" if status == 429 else "failed"
+            raise RetryablePlatformError(f"{where} {words} ({status})", status=status, body=body, retry_after=wait)
+        if 300 <= status < 400:
+            raise PlatformError(f"{where} redirects ({status}); name the URL it redirects to", status=status)
+        raise PlatformError(f"{where} refused a request ({status})", status=status, body=body)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).split("\n", 1)[0].strip()
+    return (text or type(error).__name__)[:200]
