@@ -1,0 +1,1 @@
+"""Langfuse: read sessions from it, write findings back to it."""
