@@ -59,6 +59,25 @@ class LedgerSettings(_Section):
     url: str = Field("", description="a file, or postgresql://…; empty = a private file in the user's state folder")
 
 
+class PullSettings(_Section):
+    """Which sessions of a platform (Langfuse, Phoenix, MLflow, Tempo, Jaeger) are audited."""
+
+    since: str = Field(
+        "", description="24h, 7d, a date or a time; empty = where the last run ended, the first time 24h ago"
+    )
+    settle_minutes: float = Field(
+        5.0, ge=0, description="a session with a younger span is still being written: it waits"
+    )
+    look_back_minutes: float = Field(60.0, ge=0, description="read again before the last run's end, for late spans")
+    min_turns: int = Field(0, ge=0, description="audit sessions of at least so many turns, and flagged ones")
+    flagged: list[str] = Field(
+        default_factory=list, description="feedback (a person complained), error, tag:NAME; alone: only these"
+    )
+    environments: list[str] = Field(default_factory=list, description="only of these environments")
+    users: list[str] = Field(default_factory=list, description="only of these users")
+    tags: list[str] = Field(default_factory=list, description="only with all of these tags")
+
+
 class SessionSettings(_Section):
     """How conversations are put together."""
 
@@ -121,10 +140,25 @@ class PrivacySettings(_Section):
 class OutputSettings(_Section):
     """Where findings go."""
 
-    sinks: list[str] = Field(default_factory=list, description="e.g. jsonl:findings.jsonl, otlp:http://localhost:4318")
+    sinks: list[str] = Field(
+        default_factory=list,
+        description="e.g. jsonl:findings.jsonl, otlp:http://localhost:4318, langfuse; none = nowhere; empty = back to "
+        "the platform that was read",
+    )
     trace_url: str = Field(
         "", description="where a span is seen on your platform, e.g. https://traces.example/{trace_id}?span={span_id}"
     )
+
+    session_url: str = Field(
+        "", description="where a session is seen, e.g. https://traces.example/sessions/{session_id}"
+    )
+
+    @field_validator("session_url")
+    @classmethod
+    def _a_page_of_sessions(cls, url: str) -> str:
+        if url and not (url.startswith(("https://", "http://")) and "{session_id}" in url):
+            raise ValueError("write an http(s) address that holds {session_id}")
+        return url
 
     @field_validator("trace_url")
     @classmethod
@@ -142,6 +176,12 @@ class Settings(BaseSettings):
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     run: RunSettings = Field(default_factory=RunSettings)
     ledger: LedgerSettings = Field(default_factory=LedgerSettings)
+    pull: PullSettings = Field(default_factory=PullSettings)
+    connectors: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Options of connectors, one table each; keys are better kept in the environment.",
+    )
     sessions: SessionSettings = Field(default_factory=SessionSettings)
     audit: AuditSection = Field(default_factory=AuditSection)
     privacy: PrivacySettings = Field(default_factory=PrivacySettings)
@@ -216,8 +256,9 @@ def sample_config() -> str:
     ]
     for name, section in Settings.model_fields.items():
         model = section.annotation
-        assert isinstance(model, type)
-        assert issubclass(model, BaseModel)
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            lines += ["", f"# {section.description}", f"[{name}]", f"#[{name}.phoenix]", "#timeout = 60"]
+            continue
         lines += ["", f"# {model.__doc__}", f"[{name}]"]
         for key, info in model.model_fields.items():
             value = info.get_default(call_default_factory=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from otel_drift.links import Links
 from otel_drift.model import SEVERITY_SCORES, Annotation, Finding, Session, Severity, Target, Turn, Unit, worst
 from otel_drift.report.escape import terminal_safe
 
@@ -52,8 +53,9 @@ def standing(unit: Unit) -> list[Finding]:
     return [finding for finding in unit.findings if finding.status != "rejected" and not finding.muted]
 
 
-def unit_record(unit: Unit) -> dict[str, Any]:
-    """The JSON line of a unit. `severity` is None where no verdict was reached."""
+def unit_record(unit: Unit, links: Links | None = None) -> dict[str, Any]:
+    """The JSON line of a unit. `severity` is None where no verdict was reached, `url` where no address is known."""
+    links = links or Links()
     return {
         "unit_id": unit.unit_id,
         "session_id": unit.session.session_id,
@@ -64,7 +66,7 @@ def unit_record(unit: Unit) -> dict[str, Any]:
         "reason": unit.reason,
         "severity": unit.severity if _has_verdict(unit) else None,
         "report": unit.report,
-        "findings": [_finding_record(finding) for finding in unit.findings],
+        "findings": [{**_finding_record(finding), "url": links.span(finding.span_ref)} for finding in unit.findings],
         "judge": unit.judge,
         "judge_note": unit.judge_note,
         "prompts": _prompt_records(unit),
@@ -75,6 +77,7 @@ def unit_record(unit: Unit) -> dict[str, Any]:
             "total": unit.input_tokens + unit.output_tokens,
         },
         "cost": unit.cost,
+        "url": links.session(unit.session.session_id),
     }
 
 

@@ -9,6 +9,7 @@ committed to the ledger together with the deliveries it owes; `deliver` (in `del
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from otel_drift.model import LogRecord, Record, Session, Unit
 from otel_drift.planning import Plan
 from otel_drift.protocols import Audit, AuditSettings, Judge, Source
 from otel_drift.redaction import redact_session
+from otel_drift.selection import Choice, Selection
 from otel_drift.sessions import ReconstructOptions
 from otel_drift.spool import SpanSpool
 
@@ -40,11 +42,14 @@ class Line:
     options: ReconstructOptions = field(default_factory=ReconstructOptions)
     redact: Callable[[str], str] | None = None
     budget: Budget = field(default_factory=Budget)
+    selection: Selection = field(default_factory=Selection)
     sample: float = 1.0
     workers: int = 1
     run_id: int | None = None
     own_output: int = 0
     not_sampled: int = 0
+    choice: Choice | None = None
+    """Which sessions the last reading left out, and why."""
 
 
 def audit(source: Source, line: Line) -> Iterator[Unit]:
@@ -56,7 +61,7 @@ def audit(source: Source, line: Line) -> Iterator[Unit]:
     with SpanSpool() as spool, ThreadPoolExecutor(line.workers, thread_name_prefix="judge") as pool:
         pending: deque[Future[list[Unit]]] = deque()
         try:
-            for session in _sampled(read_sessions(source, line, spool), line):
+            for session in _chosen(read_sessions(source, line, spool), line):
                 pending.append(pool.submit(_judge, session, line))
                 while len(pending) >= 2 * line.workers:
                     yield from _committed(pending.popleft().result(), line)
@@ -68,29 +73,32 @@ def audit(source: Source, line: Line) -> Iterator[Unit]:
 
 
 def plan(source: Source, line: Line) -> Iterator[tuple[str, Session, Plan]]:
-    """Say what each audit of each session would ask and cost; calls nobody, writes nothing.
+    """Say what each audit of each session would ask, cost and, where that is known, write; sends and writes nothing.
 
     Yields:
         the audit's name, the session, the plan (no calls where the result is in the ledger already).
     """
     with SpanSpool() as spool:
-        for session in _sampled(read_sessions(source, line, spool), line):
+        for session in _chosen(read_sessions(source, line, spool), line):
             redacted = _redacted(session, line)
             for one, part in _parts(redacted, line):
                 fingerprint = fingerprints.unit_fingerprint(one, part, line.judge, line.settings)
-                if _known(one, part, fingerprint, line):
-                    yield one.name, part, Plan(eligible=True, reason="judged already")
-                else:
-                    yield one.name, part, planning.plan(one, part, line.judge, line.settings)
+                unit = _known(one, part, fingerprint, line)
+                if unit is not None:
+                    yield one.name, part, Plan(eligible=True, reason="judged already", unit=unit)
+                    continue
+                if line.judge.embedded:  # costs nothing, and its text goes nowhere
+                    unit = validation.audit_session(one, part, line.judge, settings=line.settings)
+                yield one.name, part, replace(planning.plan(one, part, line.judge, line.settings), unit=unit)
 
 
 def read_sessions(source: Source, line: Line, spool: SpanSpool) -> Iterator[Session]:
     """Reconstruct the sessions of a source, one at a time, our own output left out."""
-    return sessions.stream(_foreign(_records(source), line), spool, line.options)
+    return sessions.stream(_foreign(_records(source, line), line), spool, line.options)
 
 
-def _records(source: Source) -> Iterator[Record]:
-    for page, _cursor in source.read():
+def _records(source: Source, line: Line) -> Iterator[Record]:
+    for page, _cursor in source.read(None, line.selection.window):
         yield from page
 
 
@@ -103,8 +111,9 @@ def _foreign(records: Iterable[Record], line: Line) -> Iterator[Record]:
             yield record
 
 
-def _sampled(all_sessions: Iterator[Session], line: Line) -> Iterator[Session]:
-    for session in all_sessions:
+def _chosen(all_sessions: Iterator[Session], line: Line) -> Iterator[Session]:
+    line.choice = Choice(line.selection, time.time_ns())
+    for session in line.choice.of(all_sessions):
         if line.sample < 1 and _share(session.key) >= line.sample:
             line.not_sampled += 1
         else:

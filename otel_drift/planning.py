@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from otel_drift import prompting
 from otel_drift.errors import UnitError
-from otel_drift.model import JudgeLimits, Session
+from otel_drift.model import JudgeLimits, Session, Unit
 from otel_drift.protocols import Audit, AuditSettings, Forecast, Judge
 
 
@@ -27,6 +27,8 @@ class Plan:
     cost: float | None = 0.0
     most_calls: int = 0
     most_cost: float | None = 0.0
+    unit: Unit | None = None
+    """The result itself, where it takes no call: one that is committed, or the embedded judge's."""
 
 
 def plan(audit: Audit, session: Session, judge: Judge, settings: AuditSettings | None = None) -> Plan:

@@ -54,3 +54,18 @@ REASONS: Mapping[str, str] = {
 def explain(reason: str) -> str:
     """Return the sentence for a reason code, or the code itself where there is none."""
     return REASONS.get(reason.split(":")[0], reason)
+
+
+PASSING = frozenset(
+    {
+        "rate_limited",
+        "quota_exhausted",
+        "overloaded",
+        "transport",
+        "timeout",
+        "auth",
+        "unknown_model",
+        "budget_exhausted",
+    }
+)
+"""Reasons of an inconclusive result that may be gone in a later run."""

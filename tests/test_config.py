@@ -22,7 +22,7 @@ def test_the_sample_file_holds_every_setting_with_its_default(tmp_path: Path) ->
 
     assert load_settings(file).model_dump() == Settings().model_dump()
     for name, section in Settings.model_fields.items():
-        for key in section.annotation.model_fields:
+        for key in getattr(section.annotation, "model_fields", ()):
             assert f"OTEL_DRIFT_{name.upper()}__{key.upper()}" in sample_config()
 
 

@@ -69,6 +69,7 @@ def main() -> None:
     from otel_drift.cli import (  # noqa: F401 - importing registers the commands
         audit,
         calibrate,
+        check,
         cite,
         compare,
         gate,

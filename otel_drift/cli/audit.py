@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,16 +18,29 @@ from otel_drift.cli.common import (
     ConfigOption,
     FormatOption,
     OutputFormat,
-    Paths,
-    reading,
     stderr_console,
     stdout_console,
     write_json_line,
 )
+from otel_drift.cli.sources import (
+    EnvironmentOption,
+    FlaggedOption,
+    MinTurnsOption,
+    SessionOption,
+    SettleOption,
+    SinceOption,
+    Sources,
+    TagOption,
+    UntilOption,
+    UserOption,
+)
 
 if TYPE_CHECKING:
+    from otel_drift.cli.sources import Reading
     from otel_drift.config import Settings
     from otel_drift.model import Unit
+    from otel_drift.pipeline import Line
+    from otel_drift.protocols import Sink
 
 
 class FailOn(StrEnum):
@@ -56,10 +70,13 @@ class Totals:
     """Inconclusive units that rest on answers of earlier runs, which no further run would ask for again."""
     sign_offs: int = 0
     """Units whose text may not go out before a person has signed it off."""
+    held: int | None = None
+    """When the first session began that could not be judged for a reason that passes (nanoseconds)."""
 
     def add(self, unit: Unit) -> None:
         """Count one unit; findings a person rejected or muted don't count."""
         from otel_drift.findings import standing
+        from otel_drift.reasons import PASSING
 
         self.units += 1
         self.sessions.add(hash(unit.session.key))
@@ -70,6 +87,9 @@ class Totals:
         review = (unit.report or {}).get("review")
         self.sign_offs += isinstance(review, dict) and review.get("awaiting_sign_off") is True
         self.stored_failures += unit.outcome == "inconclusive" and not unit.calls and "answer_" in (unit.reason or "")
+        if unit.outcome == "inconclusive" and (unit.reason or "").split(":")[0] in PASSING and unit.session.turns:
+            started = unit.session.turns[0].started
+            self.held = started if self.held is None else min(self.held, started)
         self.calls += unit.calls
         if unit.calls:
             self.input_tokens += unit.input_tokens
@@ -105,11 +125,26 @@ class Totals:
 
 @app.command()
 def audit(
-    paths: Paths,
+    sources: Sources,
     output: FormatOption = OutputFormat.text,
     model: Annotated[str | None, typer.Option(help="litellm model name. Default: the embedded judge.")] = None,
     api_base: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible server.")] = None,
-    sink: Annotated[list[str] | None, typer.Option(help="jsonl:FILE or otlp:URL; may be repeated.")] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    session: SessionOption = None,
+    min_turns: MinTurnsOption = None,
+    flagged: FlaggedOption = None,
+    environment: EnvironmentOption = None,
+    user: UserOption = None,
+    tag: TagOption = None,
+    settle: SettleOption = None,
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="jsonl:FILE, otlp:URL or a platform; may be repeated. Default: back to the platform that was read; "
+            "none: nowhere."
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write one self-contained page of the run.")] = None,
     ledger: Annotated[str | None, typer.Option(help="File or postgresql:// URL that keeps the results.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say calls, tokens and price; call nobody.")] = False,
@@ -123,8 +158,18 @@ def audit(
     config: ConfigOption = None,
 ) -> None:
     """Audit sessions for factual drift; exit 5 if something could not be audited, 1 at --fail-on."""
+    from otel_drift.cli.sources import pull_overrides, with_write_back
     from otel_drift.config import load_settings
 
+    pull = pull_overrides(
+        since=since,
+        min_turns=min_turns,
+        flagged=flagged,
+        environment=environment,
+        user=user,
+        tag=tag,
+        settle=settle,
+    )
     settings = load_settings(
         config,
         {
@@ -137,46 +182,79 @@ def audit(
                 "fail_on": fail_on.value if fail_on else None,
             },
             "ledger": {"url": ledger},
+            "pull": pull,
             "audit": {"names": [name.strip() for name in audits.split(",")] if audits else None},
             "privacy": {"redact": redact},
             "output": {"sinks": sink},
         },
     )
+    asked = Asked(sources, with_write_back(settings, sources), output, pull, until, tuple(session or ()))
     if dry_run:
-        _show_plan(paths, settings, output)
+        _show_plan(asked)
     else:
-        raise typer.Exit(_audit(paths, settings, output, html))
+        raise typer.Exit(_audit(asked, html))
 
 
-def _audit(paths: list[str], settings: Settings, output: OutputFormat, html: Path | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    sources: list[str]
+    settings: Settings
+    output: OutputFormat
+    pull: Mapping[str, Any]
+    until: str | None
+    sessions: tuple[str, ...]
+
+    def opened(self, stack: ExitStack, *, dry: bool = False) -> tuple[Reading, Line, dict[str, Sink]]:
+        """The source, the line and the sinks, all checked."""
+        from otel_drift.cli.sources import Reading, checked, cursor_name, selection
+        from otel_drift.cli.wiring import open_line
+
+        source = Reading(self.sources, self.settings)
+        stack.callback(source.close)
+        line, sinks = open_line(self.settings, stack, dry=dry)
+        reached = line.ledger.cursor(cursor_name(source, self.settings)) if source.windowed else None
+        line.selection = selection(
+            source, self.settings, given=self.pull, until=self.until, sessions=self.sessions, reached=reached
+        )
+        checked(source, sinks)
+        return source, line, sinks
+
+
+def _audit(asked: Asked, html: Path | None) -> int:
     from otel_drift import delivery, pipeline
-    from otel_drift.cli.wiring import open_line
+    from otel_drift.cli.sources import advance, left_out
     from otel_drift.findings import unit_record
     from otel_drift.report import timeline
     from otel_drift.report.html import HtmlReport
 
     console, notes = stdout_console(), stderr_console()
-    totals = Totals()
+    settings, totals = asked.settings, Totals()
     with ExitStack() as stack:
-        line, sinks = open_line(settings, stack)
-        line.run_id = line.ledger.begin_run({"paths": paths, "judge": line.judge.name})
+        source, line, sinks = asked.opened(stack)
+        links = source.links(settings)
+        line.run_id = line.ledger.begin_run({"paths": asked.sources, "judge": line.judge.name})
         page = None
         if html is not None:
-            run = {"judge": line.judge.name, "judge_note": line.judge.note, "paths": paths}
-            page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run))
-        with reading(paths, output) as (source, on_sessions):
+            run = {"judge": line.judge.name, "judge_note": line.judge.note, "paths": asked.sources}
+            page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run, links=links))
+        with source.shown(asked.output) as on_sessions:
             for unit in pipeline.audit(source, line):
                 totals.add(unit)
                 on_sessions(totals.units)
                 if page is not None:
                     page.add(unit)
-                if output is OutputFormat.json:
-                    write_json_line(unit_record(unit))
+                if asked.output is OutputFormat.json:
+                    write_json_line(unit_record(unit, links))
                 else:
-                    timeline.print_unit(console, unit)
+                    timeline.print_unit(console, unit, links)
         delivered = delivery.deliver(line.ledger, sinks)
+        advance(line, source, settings, held=totals.held)
         line.ledger.end_run(line.run_id, totals.record())
     timeline.print_totals(notes, totals.record(), judge=line.judge)
+    for why in left_out(line):
+        notes.print(f"otel-drift: {why}", soft_wrap=True)
     if totals.stored_failures and not line.judge.embedded:
         notes.print(
             f"otel-drift: {totals.stored_failures} inconclusive by stored answers of the judge, which are not asked "
@@ -188,22 +266,24 @@ def _audit(paths: list[str], settings: Settings, output: OutputFormat, html: Pat
     return 3 if delivered.problems else totals.status(settings.run.fail_on)
 
 
-def _show_plan(paths: list[str], settings: Settings, output: OutputFormat) -> None:
+def _show_plan(asked: Asked) -> None:
     from otel_drift import pipeline
-    from otel_drift.cli.wiring import open_line
+    from otel_drift.cli.sources import left_out
     from otel_drift.report import planning
 
-    total = planning.PlanTotals()
+    settings, total = asked.settings, planning.PlanTotals()
     with ExitStack() as stack:
-        line, _sinks = open_line(settings, stack, dry=True)
+        source, line, _sinks = asked.opened(stack, dry=True)
         console = stdout_console()
-        with reading(paths, output) as (source, on_sessions):
+        with source.shown(asked.output) as on_sessions:
             for name, session, plan in pipeline.plan(source, line):
                 total.add(plan)
                 on_sessions(total.sessions)
-                if output is OutputFormat.json:
+                if asked.output is OutputFormat.json:
                     write_json_line(planning.plan_record(name, session, plan))
                 else:
                     planning.print_plan(console, name, session, plan)
         limits = {"max_cost": settings.run.max_cost, "max_calls": settings.run.max_calls, "sample": line.sample}
-        planning.print_plan_totals(stderr_console(), total, line.judge, limits)
+        planning.print_plan_totals(stderr_console(), total, line.judge, limits, settings.output.sinks)
+        for why in left_out(line):
+            stderr_console().print(f"otel-drift: {why}", soft_wrap=True)

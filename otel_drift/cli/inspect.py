@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import time
+
 from otel_drift.cli import app
 from otel_drift.cli.common import (
     ConfigOption,
     FormatOption,
     OutputFormat,
-    Paths,
-    reading,
     session_options,
     stderr_console,
     stdout_console,
     write_json_line,
 )
+from otel_drift.cli.sources import (
+    EnvironmentOption,
+    SessionOption,
+    SinceOption,
+    Sources,
+    TagOption,
+    UntilOption,
+    UserOption,
+)
 
 
 @app.command()
-def inspect(paths: Paths, output: FormatOption = OutputFormat.text, config: ConfigOption = None) -> None:
+def inspect(
+    sources: Sources,
+    output: FormatOption = OutputFormat.text,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    session: SessionOption = None,
+    environment: EnvironmentOption = None,
+    user: UserOption = None,
+    tag: TagOption = None,
+    config: ConfigOption = None,
+) -> None:
     """Show sessions, turns and passages, where each was read, and what is missing. The first thing to run."""
     from otel_drift import sessions
+    from otel_drift.cli.sources import Reading, checked, pull_overrides, window
     from otel_drift.config import load_settings
     from otel_drift.report import inspection
+    from otel_drift.selection import Choice, Selection
     from otel_drift.spool import SpanSpool
 
-    options = session_options(load_settings(config).sessions)
+    given = pull_overrides(since=since, environment=environment, user=user, tag=tag)
+    settings = load_settings(config, {"pull": given})
+    options = session_options(settings.sessions)
     console = stdout_console()
     turns = count = 0
-    with reading(paths, output) as (source, on_sessions), SpanSpool() as spool:
-        records = (record for page, _cursor in source.read() for record in page)
-        for session in sessions.stream(records, spool, options):
+    source = Reading(sources, settings)
+    checked(source, {})
+    chosen = Selection(window(source, settings, given=given, until=until, sessions=session or ()))
+    choice = Choice(chosen, time.time_ns())
+    with source.shown(output) as on_sessions, SpanSpool() as spool:
+        records = (record for page, _cursor in source.read(None, chosen.window) for record in page)
+        for one in choice.of(sessions.stream(records, spool, options)):
             count += 1
-            turns += len(session.turns)
+            turns += len(one.turns)
             on_sessions(count)
             if output is OutputFormat.json:
-                write_json_line(sessions.session_json(session))
+                write_json_line(sessions.session_json(one))
             else:
-                inspection.print_session(console, session)
+                inspection.print_session(console, one)
     inspection.print_inspection_totals(
         stderr_console(), spans=source.span_count, sessions=count, turns=turns, problems=source.problem_count
     )

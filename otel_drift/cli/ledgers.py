@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -72,16 +71,11 @@ def nanoseconds(date: str | None, option: str) -> int | None:
 
 def deliver_now(ledger: Ledger, settings: Settings) -> list[str]:
     """Write what is owed to the sinks of the settings; returns what a person must know of failures."""
-    from otel_drift import delivery, plugins
+    from otel_drift import delivery
+    from otel_drift.cli.wiring import open_sinks
 
     with ExitStack() as stack:
-        sinks = {}
-        for spec in settings.output.sinks:
-            name, _, target = spec.partition(":")
-            sink = plugins.load("sinks", name)(target)
-            stack.callback(sink.close)
-            sinks[sink.name] = sink
-        return delivery.deliver(ledger, sinks).problems
+        return delivery.deliver(ledger, open_sinks(settings, stack)).problems
 
 
 def still_owed(ledger: Ledger, sinks: Sequence[str]) -> list[str]:
@@ -92,9 +86,6 @@ def still_owed(ledger: Ledger, sinks: Sequence[str]) -> list[str]:
 
 def link(settings: Settings, span_ref: str | None) -> str | None:
     """Where a person sees a span on the platform, if the settings say how."""
-    trace_id, _, span_id = (span_ref or "").partition(":")
-    if not settings.output.trace_url or not trace_id:
-        return None
-    # Ids of hostile traces may be any text: quoted, they stay one part of the address.
-    named = settings.output.trace_url.replace("{trace_id}", quote(trace_id, safe=""))
-    return named.replace("{span_id}", quote(span_id, safe=""))
+    from otel_drift.links import Links
+
+    return Links(settings.output.trace_url).span(span_ref)

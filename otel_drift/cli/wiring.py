@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from otel_drift import plugins, prompting
 from otel_drift.budget import Budget
 from otel_drift.cli.common import session_options
+from otel_drift.cli.sources import opened
 from otel_drift.config import JudgeSettings, Settings, default_ledger
 from otel_drift.errors import ConfigError
 from otel_drift.ledger import Ledger
@@ -30,8 +31,7 @@ def open_line(settings: Settings, stack: ExitStack, *, dry: bool = False) -> tup
     judge = open_judge(settings.judge)
     if not dry and (check := getattr(judge, "check", None)) is not None:
         check()
-    opened = [] if dry else [_open_sink(spec, stack) for spec in settings.output.sinks]
-    sinks = {sink.name: sink for sink in opened}
+    sinks = {} if dry else open_sinks(settings, stack)
     line = Line(
         audits=[plugins.load("audits", name)() for name in settings.audit.names],
         judge=judge,
@@ -110,9 +110,16 @@ def open_judge(settings: JudgeSettings) -> Judge:
     return judge
 
 
-def _open_sink(spec: str, stack: ExitStack) -> Sink:
-    """Open ``jsonl:FILE`` or ``otlp:URL``; what follows the colon is the sink's own business."""
-    name, _, target = spec.partition(":")
-    sink: Sink = plugins.load("sinks", name)(target)
-    stack.callback(sink.close)
-    return sink
+def open_sinks(settings: Settings, stack: ExitStack) -> dict[str, Sink]:
+    """Open the sinks (``jsonl:FILE``, ``otlp:URL``, ``phoenix:URL``…) by name; what follows the colon is their own.
+
+    Raises:
+        ConfigError: there is no such sink, or its target or options are wrong.
+    """
+    sinks = {}
+    for spec in settings.output.sinks:
+        name, _, target = spec.partition(":")
+        sink: Sink = opened("sinks", name, target, settings)
+        stack.callback(sink.close)
+        sinks[sink.name] = sink
+    return sinks

@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from otel_drift.links import Links
 from otel_drift.model import Unit
 from otel_drift.output_file import OutputFile
 from otel_drift.report.escape import terminal_safe
@@ -45,16 +46,20 @@ class HtmlReport:
         path: The file to write.
         title: Shown at the top and in the browser's tab.
         run: What is known of the run: ``judge``, ``judge_note``, ``paths`` (list) and further text values.
+        links: Where spans and sessions are seen on the platform.
 
     Raises:
         ConfigError: on entering, when the file cannot be written.
         SinkError: later, when the disk does not take it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, title: str, run: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, title: str, run: Mapping[str, Any], links: Links | None = None
+    ) -> None:
         self._file = OutputFile(path)
         self._title = title
         self._run = dict(run)
+        self._links = links
 
     def __enter__(self) -> HtmlReport:
         """Open the file and write everything above the first session."""
@@ -73,7 +78,7 @@ class HtmlReport:
     def add(self, unit: Unit) -> None:
         """Append one unit."""
         self._file.write(data_block(index_entry(unit), 'class="unit-index"'))
-        self._file.write(data_block(detail(unit), 'class="unit"'))
+        self._file.write(data_block(detail(unit, self._links), 'class="unit"'))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

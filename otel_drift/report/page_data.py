@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from otel_drift.links import Links
 from otel_drift.model import SEVERITY_SCORES, Passage, Session, Turn, Unit
 from otel_drift.report.citation_data import cited_claims
 from otel_drift.report.escape import terminal_safe
@@ -62,8 +63,9 @@ def index_entry(unit: Unit) -> dict[str, Any]:
     }
 
 
-def detail(unit: Unit) -> dict[str, Any]:
-    """Everything the page shows of one session."""
+def detail(unit: Unit, links: Links | None = None) -> dict[str, Any]:
+    """Everything the page shows of one session, with where its spans are seen on the platform, if `links` know."""
+    links = links or Links()
     session = unit.session
     events = events_of(unit)
     passages = _Passages(session)
@@ -71,7 +73,7 @@ def detail(unit: Unit) -> dict[str, Any]:
     shown_events = [_event(event, claims) for event in events]
     summary = (unit.report or {}).get("summary")
     return {
-        "session": _session(session),
+        "session": {**_session(session), "url": links.session(session.session_id)},
         "unit": {
             "id": unit.unit_id,
             "audit": unit.audit,
@@ -88,7 +90,13 @@ def detail(unit: Unit) -> dict[str, Any]:
             "prompts": [f"{prompt.id} {prompt.version} {prompt.sha256[:12]}" for prompt in unit.prompts],
             "assessment": _shown(str(summary.get("overall_assessment") or "")) if isinstance(summary, Mapping) else "",
         },
-        "turns": [_turn(turn, passages, sorted(claims.marks.get(turn.number, ()))) for turn in session.turns],
+        "turns": [
+            {
+                **_turn(turn, passages, sorted(claims.marks.get(turn.number, ()))),
+                "url": links.span(turn.answer_ref or turn.root_ref),
+            }
+            for turn in session.turns
+        ],
         "texts": passages.texts,
         "passages": passages.shown,
         "claims": claims.shown,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from otel_drift.model import Session
+from otel_drift import findings
+from otel_drift.model import Annotation, Session
 from otel_drift.planning import Plan
 from otel_drift.protocols import Judge
 from otel_drift.report.escape import terminal_safe
@@ -27,6 +28,9 @@ class PlanTotals:
     output_tokens: int = 0
     cost: float | None = 0.0
     most_cost: float | None = 0.0
+    annotations: int = 0
+    unknown: int = 0
+    """Results that a call decides, so that nobody knows yet what they will write."""
 
     def add(self, plan: Plan) -> None:
         """Add one session's plan."""
@@ -38,6 +42,8 @@ class PlanTotals:
         self.output_tokens += plan.output_tokens
         self.cost = None if self.cost is None or plan.cost is None else self.cost + plan.cost
         self.most_cost = None if self.most_cost is None or plan.most_cost is None else self.most_cost + plan.most_cost
+        self.annotations += len(_annotations(plan))
+        self.unknown += plan.unit is None
 
 
 def plan_record(audit: str, session: Session, plan: Plan) -> dict[str, Any]:
@@ -52,6 +58,7 @@ def plan_record(audit: str, session: Session, plan: Plan) -> dict[str, Any]:
         "tokens": {"input": plan.input_tokens, "output": plan.output_tokens},
         "cost": plan.cost,
         "most_cost": plan.most_cost,
+        "annotations": None if plan.unit is None else [_annotation_record(one) for one in _annotations(plan)],
     }
 
 
@@ -67,18 +74,40 @@ def print_plan(console: Console, audit: str, session: Session, plan: Plan) -> No
             style="none",
         )
     console.print(line)
+    for one in _annotations(plan):
+        console.print(Text(f"   would write {_written(one)}", style="dim"))
 
 
-def print_plan_totals(console: Console, totals: PlanTotals, judge: Judge, limits: Mapping[str, Any]) -> None:
-    """The sum, where the text would go, and the limits that hold."""
+def print_plan_totals(
+    console: Console, totals: PlanTotals, judge: Judge, limits: Mapping[str, Any], sinks: Sequence[str]
+) -> None:
+    """The sum, where the text and the annotations would go, and the limits that hold."""
     console.print(Text(f"{totals.sessions} session(s), {totals.eligible} to judge", style="bold"))
     console.print(
         f"calls {totals.calls} (with every repair {totals.most_calls}) · tokens {totals.input_tokens:,} in, about "
         f"{totals.output_tokens:,} out · {_money(totals.cost)} (with every repair {_money(totals.most_cost)})"
     )
     console.print(Text(f"judge {terminal_safe(judge.name)} · the text would go to {terminal_safe(judge.endpoint)}"))
+    later = f", and what {totals.unknown} result(s) not judged yet will say" if totals.unknown else ""
+    where = ", ".join(terminal_safe(sink) for sink in sinks) or "nowhere (no sink is named)"
+    console.print(Text(f"would write {totals.annotations} annotation(s){later} to {where}"))
     named = [f"{name} {value:g}" for name, value in limits.items() if value is not None]
     console.print(f"limits: {', '.join(named) or 'none set'} · nothing was sent, nothing was written")
+
+
+def _annotations(plan: Plan) -> Sequence[Annotation]:
+    return findings.annotations(plan.unit) if plan.unit is not None else ()
+
+
+def _annotation_record(one: Annotation) -> dict[str, Any]:
+    names = ("id", "name", "target", "trace_id", "span_id", "session_id", "label", "score")
+    return {name: getattr(one, name) for name in names}
+
+
+def _written(one: Annotation) -> str:
+    where = {"span": f"{one.trace_id}:{one.span_id}", "trace": one.trace_id, "session": one.session_id}[one.target]
+    score = "" if one.score is None else f" ({one.score:g})"
+    return f"{one.name} = {terminal_safe(one.label)}{score} on {one.target} {terminal_safe(where or '')}"
 
 
 def _money(cost: float | None) -> str:

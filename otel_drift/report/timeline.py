@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from otel_drift.links import Links
 from otel_drift.model import SEVERITY_SCORES, Session, Turn, Unit
 from otel_drift.protocols import Judge
 from otel_drift.report.events import Event, ShownClaim, events_of, notes_of
@@ -40,8 +41,8 @@ _INDENT = "   "
 _ORDER = ("CRITICAL", "MAJOR", "MINOR")
 
 
-def print_unit(console: Console, unit: Unit) -> None:
-    """Print one audited session.
+def print_unit(console: Console, unit: Unit, links: Links | None = None) -> None:
+    """Print one audited session, with the addresses of its findings on the platform where they are known.
 
     With findings: the strip of turns, then every turn with its events. Otherwise a few lines: the outcome, its
     reason, and what was checked. Works without colour (every colour has its word and marker) and at 60 columns and
@@ -50,11 +51,13 @@ def print_unit(console: Console, unit: Unit) -> None:
     paper = Paper(console)
     events = events_of(unit)
     _heading(paper, unit, events)
+    if links and events and (url := links.session(unit.session.session_id)):
+        paper.line((url, "dim"), gutter=_INDENT)
     if unit.outcome == "findings" or events:
         _strip(paper, unit.session, events)
         _assessment(paper, unit)
         paper.blank()
-        _turns(paper, unit, events)
+        _turns(paper, unit, events, links or Links())
     else:
         _quiet(paper, unit)
     _judge_line(paper, unit)
@@ -211,7 +214,7 @@ def _judge_line(paper: Paper, unit: Unit) -> None:
     paper.line((" · ".join(parts), "dim"), gutter=_INDENT)
 
 
-def _turns(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
+def _turns(paper: Paper, unit: Unit, events: Sequence[Event], links: Links) -> None:
     by_turn: dict[int, list[Event]] = defaultdict(list)
     for event in events:
         by_turn[event.turn].append(event)
@@ -233,7 +236,7 @@ def _turns(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
         _folded(paper, folded)
         _turn(paper, turn, severities.get(turn.number), later_of[turn.number])
         for event in by_turn.pop(turn.number, ()):
-            _event(paper, event)
+            _event(paper, event, links)
         for text in notes[turn.number]:
             paper.line(text, gutter=paper.text(_bar(paper), ("note    ", "dim")))
         if turn is not turns[-1] and not paper.plain:
@@ -241,7 +244,7 @@ def _turns(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
     _folded(paper, folded)
     for rest in by_turn.values():
         for event in rest:
-            _event(paper, event)
+            _event(paper, event, links)
 
 
 def _folded(paper: Paper, folded: list[Turn]) -> None:
@@ -268,7 +271,7 @@ def _turn(paper: Paper, turn: Turn, severity: str | None, later: Sequence[Event]
         paper.line((f"↳ {words(event.type)} in turn {event.turn}", "italic"), gutter=bar + " " * 8)
 
 
-def _event(paper: Paper, event: Event) -> None:
+def _event(paper: Paper, event: Event, links: Links) -> None:
     bar = _bar(paper)
     inner = bar + ("   " if paper.plain else "│  ")
     head = paper.text(
@@ -290,6 +293,8 @@ def _event(paper: Paper, event: Event) -> None:
         paper.line(shorten(event.description, 600), gutter=_label(paper, inner, "why"))
     if event.event_id:
         paper.line((event.event_id, "dim"), gutter=_label(paper, inner, "event"))
+    if url := links.span(event.later.ref):
+        paper.line((url, "dim"), gutter=_label(paper, inner, "open"))
 
 
 def _claim(paper: Paper, role: str, claim: ShownClaim, inner: str) -> None:

@@ -4,6 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const ATTRIBUTES = new Set([
   "class", "id", "type", "href", "role", "tabindex", "title", "name", "value", "placeholder", "open", "hidden",
   "checked", "dir", "for", "d", "cx", "cy", "r", "x", "y", "width", "height", "viewBox", "autocomplete", "spellcheck",
+  "target", "rel",
 ]);
 
 function build(element, attributes, children) {
@@ -12,7 +13,7 @@ function build(element, attributes, children) {
     if (name === "on") {
       for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     } else if (ATTRIBUTES.has(name) || name.startsWith("aria-") || name.startsWith("data-")) {
-      if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay on this page");
+      if (name === "href" && !/^(#|https?:\/\/)/.test(value)) throw new Error("links go to this page or the web");
       element.setAttribute(name, value === true ? "" : String(value));
     } else {
       throw new Error(`attribute ${name} is not meant to be set`);
@@ -26,6 +27,8 @@ function build(element, attributes, children) {
 
 const h = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
+// Opens the platform in a tab of its own, which learns nothing of this page.
+const outside = (url, text) => h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, text);
 const byId = (id) => document.getElementById(id);
 
 function plural(number, noun) {

@@ -33,6 +33,7 @@ function showSession(entry) {
     h("div", { class: "timeline" },
       svg("svg", { class: "arcs", "aria-hidden": "true" }),
       data.turns.map((turn) => turnCard(turn, data, events.filter((event) => event.turn === turn.number)))),
+    data.session.url ? h("p", { class: "quiet" }, outside(data.session.url, "Open the session on the platform")) : null,
     h("p", { class: "refs quiet" }, "Traces ", data.session.traces.slice(0, 50).map((trace) => [h("code", {}, trace), " "])),
   ].filter(Boolean));
   applyFilters();
@@ -137,7 +138,7 @@ function turnFacts(turn, data) {
   return h("details", { class: `passages ${turn.retrieval}`, on: { toggle: drawArcs } },
     h("summary", {}, turn.retrieval_words, facts.length ? h("span", { class: "quiet" }, ` · ${facts.join(" · ")}`) : null),
     turn.passages.map((number) => passageCard(data, number, [])),
-    turn.ref ? h("p", { class: "quiet" }, "answer span ", h("code", {}, turn.ref)) : null);
+    turn.ref ? h("p", { class: "quiet" }, "answer span ", h("code", {}, turn.ref), turn.url ? [" ", outside(turn.url, "Open on the platform")] : null) : null);
 }
 
 function eventCard(event, data) {

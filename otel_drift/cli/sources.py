@@ -1,0 +1,426 @@
+"""What is read: files, or a platform; which of its sessions; and what is shown while reading."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from otel_drift.cli.common import OutputFormat, stderr_console
+from otel_drift.errors import ConfigError, SourceError
+from otel_drift.model import Record, Span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from otel_drift.config import PullSettings, Settings
+    from otel_drift.errors import RecordError
+    from otel_drift.links import Links
+    from otel_drift.pipeline import Line
+    from otel_drift.protocols import Sink, Source, Window
+    from otel_drift.selection import Selection
+
+FILES = "otlp-file"
+SHOWN_PROBLEMS = 100
+SHOWN_OF_A_FILE = 5
+SECOND = 1_000_000_000
+FIRST_TIME = 24 * 3600 * SECOND
+"""How far back the first run on a platform reads."""
+LONGEST_HOLD = 7 * 24 * 3600 * SECOND
+"""A session that could not be judged is read again by later runs for so long."""
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH... | PLATFORM[:URL]",
+        help="Files, folders or globs of OTLP JSON, JSON lines, protobuf or MLflow traces, gzipped or not, all one "
+        "input: spans and log records join across them. Or one platform: langfuse, phoenix:URL?project=NAME, "
+        "mlflow:URL?experiment=NAME, tempo:URL, jaeger:URL?service=NAME.",
+        show_default=False,
+    ),
+]
+_PANEL = "Which sessions"
+SinceOption = Annotated[
+    str | None, typer.Option("--since", help="Sessions active since: 24h, 7d, a date or a time. Default: the last run.")
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", help="And before this. Default: now.", rich_help_panel=_PANEL)
+]
+SessionOption = Annotated[
+    list[str] | None, typer.Option("--session", help="Only this session id; may be repeated.", rich_help_panel=_PANEL)
+]
+MinTurnsOption = Annotated[
+    int | None, typer.Option("--min-turns", min=0, help="Only of at least so many turns.", rich_help_panel=_PANEL)
+]
+FlaggedOption = Annotated[
+    str | None, typer.Option("--flagged", help="Or flagged: feedback, error, tag:NAME (commas); alone: only these.")
+]
+EnvironmentOption = Annotated[
+    list[str] | None, typer.Option("--environment", help="Only of this environment.", rich_help_panel=_PANEL)
+]
+UserOption = Annotated[list[str] | None, typer.Option("--user", help="Only of this user.", rich_help_panel=_PANEL)]
+TagOption = Annotated[
+    list[str] | None, typer.Option("--tag", help="Only with this tag; repeated: with all.", rich_help_panel=_PANEL)
+]
+SettleOption = Annotated[
+    str | None, typer.Option("--settle", help="A session with a younger span waits, e.g. 15m. Platforms: 5m.")
+]
+
+
+class Reading:
+    """A source that is being read: counts its spans and the problems in it, and shows both.
+
+    Itself a `Source`, so that the pipeline reads through it.
+    """
+
+    def __init__(self, given: Sequence[str], settings: Settings) -> None:
+        from otel_drift import plugins
+
+        self.span_count = 0
+        self.problem_count = 0
+        self._shown: Counter[str] = Counter()
+        self._console = stderr_console()
+        self._on_read: Callable[[int, int], None] = lambda _read, _total: None
+        self.platform = platform_of(given)
+        if self.platform is None:
+            self.source: Source = plugins.load("sources", FILES)(
+                given, on_problem=self._problem, on_progress=lambda read, total: self._on_read(read, total)
+            )
+        else:
+            name, target = self.platform
+            self.source = opened("sources", name, target, settings, on_problem=self._problem)
+        self.name = self.source.name
+
+    @property
+    def windowed(self) -> bool:
+        """Whether it is a platform, of which a part is read."""
+        return getattr(self.source, "windowed", False)
+
+    def links(self, settings: Settings) -> Links:
+        """Where people see what was read: as the settings say, else as the source knows."""
+        from otel_drift.links import Links
+
+        return Links(
+            settings.output.trace_url or getattr(self.source, "trace_url", ""),
+            settings.output.session_url or getattr(self.source, "session_url", ""),
+        )
+
+    def read(
+        self, cursor: str | None = None, window: Window | None = None
+    ) -> Iterator[tuple[Sequence[Record], str | None]]:
+        """As the source does, counted."""
+        for page, after in self.source.read(cursor, window):
+            self.span_count += sum(isinstance(record, Span) for record in page)
+            if self.platform is not None:
+                self._on_read(self.span_count, 0)
+            yield page, after
+
+    def close(self) -> None:
+        """Release what the source holds."""
+        if close := getattr(self.source, "close", None):
+            close()
+
+    @contextmanager
+    def shown(self, output: OutputFormat) -> Iterator[Callable[[int], None]]:
+        """A progress display on a terminal, and after it what was wrong with the input.
+
+        Where results are printed as text on the same terminal, they are the progress: the display ends with the first.
+
+        Yields:
+            a function that shows how many sessions are done.
+
+        Raises:
+            SourceError: on leaving, when there were problems and not one span.
+        """
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        ) as progress:
+            reading = progress.add_task(f"reading {self.name if self.platform else ''}".strip(), total=None, detail="")
+            done = progress.add_task("sessions", total=None, detail="", visible=False)
+
+            def on_read(read: int, total: int) -> None:
+                detail = f"{read:,} spans" if self.platform else f"{read / 1e6:.0f} MB"
+                progress.update(reading, completed=read, total=total or None, detail=detail)
+
+            results_show = output is OutputFormat.text and sys.stdout.isatty()
+
+            def on_sessions(count: int) -> None:
+                if results_show:
+                    progress.stop()
+                progress.update(done, visible=True, detail=f"{count} done")
+
+            self._console, self._on_read = progress.console, on_read
+            yield on_sessions
+        self._say_problems()
+
+    def _problem(self, problem: RecordError) -> None:
+        self.problem_count += 1
+        if self._shown.total() < SHOWN_PROBLEMS and self._shown[problem.file] < SHOWN_OF_A_FILE:
+            self._shown[problem.file] += 1
+            warn(self._console, str(problem))
+
+    def _say_problems(self) -> None:
+        if own := getattr(self.source, "own_results", 0):
+            warn(self._console, f"{own} of otel-drift's own results lie among the input and were passed over")
+        if self.problem_count and self.span_count:
+            further = self.problem_count - self._shown.total()
+            named = f", the others like these ({further} further)" if further else ""
+            warn(
+                self._console,
+                f"{self.problem_count} broken records or files were passed over{named}; the rest was read",
+            )
+        if self.problem_count and not self.span_count:
+            raise SourceError(f"nothing could be read: no {'trace' if self.platform else 'file'} given holds a span")
+
+
+def platform_of(given: Sequence[str]) -> tuple[str, str] | None:
+    """The platform and its target where one is named (``phoenix:URL``, ``langfuse``), None for files.
+
+    A file of that name is read as ``./langfuse``.
+
+    Raises:
+        ConfigError: a platform among other things.
+    """
+    from otel_drift import plugins
+
+    known = plugins.installed("sources")
+    named = [one for one in given if (name := one.partition(":")[0]) in known and name != FILES]
+    if named and len(given) > 1:
+        raise ConfigError(f"{named[0].partition(':')[0]} is read alone: one platform a command, or files")
+    if not named:
+        for one in given:
+            name, colon, rest = one.partition(":")
+            if colon and rest.startswith(("http://", "https://")) and not Path(one).exists():
+                raise ConfigError(f"no source called {name!r}; installed: {', '.join(sorted(known))}")
+        return None
+    name, _, target = named[0].partition(":")
+    return name, target
+
+
+def opened(kind: str, name: str, target: str, settings: Settings, **extra: Any) -> Any:
+    """A connector's source or sink, with the options the settings hold for it.
+
+    Raises:
+        ConfigError: no such connector, or options it does not have.
+    """
+    from otel_drift import plugins
+
+    options = dict(settings.connectors.get(name, {}))
+    connector = plugins.load(kind, name)
+    try:
+        return connector(target, **extra, **options)
+    except TypeError as error:
+        if not options:
+            raise
+        raise ConfigError(f"[connectors.{name}]: {error}") from None
+
+
+def with_write_back(settings: Settings, given: Sequence[str]) -> Settings:
+    """The settings with the platform that is read as the sink, unless they name sinks; ``none`` is no sink."""
+    from otel_drift import plugins
+
+    sinks = settings.output.sinks
+    platform = platform_of(given)
+    if not sinks and platform and platform[0] in plugins.installed("sinks"):
+        sinks = [given[0]]
+    settings.output.sinks = [sink for sink in sinks if sink != "none"]
+    return settings
+
+
+def checked(source: Reading, sinks: Mapping[str, Sink]) -> None:
+    """Ask the source and the sinks whether they can work, before anything is paid for.
+
+    Raises:
+        ConfigError: one cannot; so do SourceError and SinkError.
+    """
+    for one in (source.source, *sinks.values()):
+        if check := getattr(one, "check", None):
+            check()
+
+
+def pull_overrides(
+    *,
+    since: str | None = None,
+    min_turns: int | None = None,
+    flagged: str | None = None,
+    environment: list[str] | None = None,
+    user: list[str] | None = None,
+    tag: list[str] | None = None,
+    settle: str | None = None,
+) -> dict[str, Any]:
+    """What the command line says of the section ``[pull]``."""
+    given = {
+        "since": since,
+        "min_turns": min_turns,
+        "flagged": [flag.strip() for flag in flagged.split(",")] if flagged else None,
+        "environments": environment,
+        "users": user,
+        "tags": tag,
+        "settle_minutes": None if settle is None else duration(settle, "--settle") / (60 * SECOND),
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def selection(
+    source: Reading,
+    settings: Settings,
+    *,
+    given: Mapping[str, Any],
+    until: str | None,
+    sessions: Sequence[str],
+    reached: str | None = None,
+) -> Selection:
+    """Which sessions to audit; arguments as of `window`.
+
+    Raises:
+        ConfigError: a time or a flag is wrong.
+    """
+    from otel_drift.selection import Selection
+
+    pull = _pull(source, settings, given)
+    return Selection(
+        window=window(source, settings, given=given, until=until, sessions=sessions, reached=reached),
+        settle=0 if sessions else int(pull.settle_minutes * 60 * SECOND),
+        min_turns=pull.min_turns,
+        flags=tuple(pull.flagged),
+        flagged_first=source.windowed or bool(pull.flagged),
+    )
+
+
+def window(
+    source: Reading,
+    settings: Settings,
+    *,
+    given: Mapping[str, Any],
+    until: str | None,
+    sessions: Sequence[str],
+    reached: str | None = None,
+) -> Window | None:
+    """What to read; None = everything there is.
+
+    Args:
+        source: What is read.
+        settings: Their section ``[pull]`` counts for platforms.
+        given: What the command line says of it: that counts for files too.
+        until: ``--until``.
+        sessions: ``--session``.
+        reached: How far the last run came, as the ledger has it.
+
+    Raises:
+        ConfigError: a time is wrong.
+    """
+    from otel_drift.protocols import Window
+
+    if not source.windowed and not (given or until or sessions):
+        return None
+    now = time.time_ns()
+    pull = _pull(source, settings, given)
+    end = moment(until, "--until", now) if until else (now if source.windowed else sys.maxsize)
+    if pull.since:
+        start = moment(pull.since, "--since", now)
+    elif not source.windowed:
+        start = 0
+    else:
+        start = int(reached) - int(pull.look_back_minutes * 60 * SECOND) if reached else now - FIRST_TIME
+    if start >= end and not sessions:
+        raise ConfigError("--since must lie before --until")
+    return Window(start, end, tuple(sessions), tuple(pull.environments), tuple(pull.users), tuple(pull.tags))
+
+
+def _pull(source: Reading, settings: Settings, given: Mapping[str, Any]) -> PullSettings:
+    """Files are read whole: for them only what the command line says counts."""
+    from otel_drift.config import PullSettings
+
+    return settings.pull if source.windowed else PullSettings(**{"settle_minutes": 0, **given})
+
+
+def cursor_name(source: Reading, settings: Settings) -> str:
+    """Under which name the ledger keeps how far a source was read: another choice of sessions is another reading."""
+    pull = settings.pull.model_dump(include={"min_turns", "flagged", "environments", "users", "tags"})
+    chosen = {key: value for key, value in pull.items() if value}
+    return json.dumps([source.name, sorted(settings.audit.names), chosen])
+
+
+def advance(line: Line, source: Reading, settings: Settings, *, held: int | None) -> None:
+    """Note how far the source was read, for the next run: up to the first session that waits or must be tried again.
+
+    Args:
+        line: What was run.
+        source: What was read.
+        settings: Their choice of sessions.
+        held: When the first session began that could not be judged for a reason that passes; None = there is none.
+    """
+    window = line.selection.window
+    if not source.windowed or window is None or window.sessions or line.sample < 1:
+        return
+    name = cursor_name(source, settings)
+    last = line.ledger.cursor(name)
+    waiting = [at for at in (line.choice.oldest_waiting if line.choice else None, held) if at is not None]
+    reached = max(min([window.until, *waiting]), window.until - LONGEST_HOLD)
+    if last is None or window.since <= int(last) < reached:
+        line.ledger.set_cursor(name, str(reached))
+
+
+def left_out(line: Line) -> list[str]:
+    """Which sessions were read and not audited, and why, a sentence each."""
+    counts = line.choice.left_out if line.choice else Counter()
+    few = {
+        "waiting": "still being written (last span younger than --settle); a later run audits them",
+        "few_turns": "with fewer turns than --min-turns, and not flagged",
+        "filtered": "of other environments, users or tags, or not flagged",
+    }
+    return [
+        f"{counts[code]} session{'s' if counts[code] > 1 else ''} {why}" for code, why in few.items() if counts[code]
+    ]
+
+
+def moment(text: str, option: str, now: int) -> int:
+    """``24h``, ``7d`` ago, a date or a time, as nanoseconds since the epoch.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    from otel_drift.cli.ledgers import nanoseconds
+
+    if re.fullmatch(r"\d+(\.\d+)?[smhdw]", text):
+        return max(0, now - duration(text, option))
+    found = nanoseconds(text, option)
+    assert found is not None
+    return found
+
+
+def duration(text: str, option: str) -> int:
+    """``90s``, ``15m``, ``24h``, ``7d``, ``2w``, or minutes as a bare number, in nanoseconds.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "": 60}
+    if not (found := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw]?)", text)):
+        raise ConfigError(f"{option} {text}: write a time as 15m, 24h or 7d")
+    return int(float(found[1]) * units[found[2]] * SECOND)
+
+
+def warn(console: Console, message: str) -> None:
+    """Print one line of warning; what it quotes cannot steer the terminal."""
+    from rich.text import Text
+
+    from otel_drift.report.escape import terminal_safe
+
+    console.print(Text(f"otel-drift: {terminal_safe(message)}", style="yellow"), soft_wrap=True)
