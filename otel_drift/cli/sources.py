@@ -351,10 +351,13 @@ def _pull(source: Reading, settings: Settings, given: Mapping[str, Any]) -> Pull
 
 
 def cursor_name(source: Reading, settings: Settings) -> str:
-    """Under which name the ledger keeps how far a source was read: another choice of sessions is another reading."""
+    """Under which name the ledger keeps how far a source was read.
+
+    Another choice of sessions or audits, or writing elsewhere, is another reading.
+    """
     pull = settings.pull.model_dump(include={"min_turns", "flagged", "environments", "users", "tags"})
     chosen = {key: value for key, value in pull.items() if value}
-    return json.dumps([source.name, sorted(settings.audit.names), chosen])
+    return json.dumps([source.name, sorted(settings.audit.names), sorted(settings.output.sinks), chosen])
 
 
 def advance(line: Line, source: Reading, settings: Settings, *, held: int | None) -> None:

@@ -31,6 +31,7 @@ _SESSIONS = (
 _FEEDBACK = frozenset(
     {"user.feedback", "user_feedback", "feedback", "feedback.value", "feedback.score", "feedback.comment"}
 )
+_TAGS = ("tag.tags", "langfuse.trace.tags", "tags")
 _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
@@ -47,7 +48,7 @@ class Application(Reader):
     """Spans of no known convention."""
 
     name = "app"
-    facts = frozenset({"feedback"})
+    facts = frozenset({"feedback", "tags"})
     last_resort = True
 
     def kind(self, step: Step) -> Kind:
@@ -78,8 +79,10 @@ class Application(Reader):
         return self._query(step) if step.kind in ("retriever", "reranker") else None
 
     def fact(self, step: Step, name: str) -> Any:
-        """Feedback that the application recorded on its span."""
+        """Feedback and tags that the application recorded on its span, whatever convention the span follows."""
         a = step.span.attributes
+        if name == "tags":
+            return next((a[key] for key in _TAGS if a.get(key)), None)
         if _FEEDBACK.isdisjoint(a):
             return None
         return next((a[key] for key in sorted(_FEEDBACK) if a.get(key) is not None), None)

@@ -51,7 +51,7 @@ def conversation(
         service: ``service.name``.
     """
     end = time.time_ns() - 3600 * SECOND if ends is None else ends
-    own = {"gen_ai.conversation.id": session_id, "deployment.environment.name": "production", **(attributes or {})}
+    own = {"gen_ai.conversation.id": session_id, **(attributes or {})}
     spans: list[Span] = []
     messages: list[dict[str, Any]] = []
     for number, (question, passage, answer) in enumerate(turns):
@@ -62,7 +62,7 @@ def conversation(
             _id(session_id, number, "trace", 32),
             started,
             own,
-            {"service.name": service},
+            {"service.name": service, "deployment.environment.name": "production"},
             retrieval={
                 "gen_ai.operation.name": "retrieval",
                 "gen_ai.retrieval.query.text": question,
