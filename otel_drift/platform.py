@@ -127,6 +127,7 @@ class Platform:
         name: The platform, for messages.
         url: Base URL; paths are appended to it.
         headers: Sent with every request, never shown.
+        public_headers: Sent too, and no secrets (a tenant's name): they may travel over plain http.
         auth: User and password, never shown.
         remedy: What to set where the credentials are refused, e.g. ``set PHOENIX_API_KEY``.
         timeout: Seconds for one request.
@@ -144,6 +145,7 @@ class Platform:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
+        public_headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
         remedy: str = "",
         timeout: float = 60.0,
@@ -172,7 +174,10 @@ class Platform:
                 f"allow_plain_http = true in [connectors.{name}]"
             )
         self._client = httpx.Client(
-            headers={"user-agent": "otel-drift", **(headers or {})}, auth=auth, timeout=timeout, follow_redirects=False
+            headers={"user-agent": "otel-drift", **(public_headers or {}), **(headers or {})},
+            auth=auth,
+            timeout=timeout,
+            follow_redirects=False,
         )
 
     def get(self, path: str, params: Params | None = None, *, accept: Collection[int] = ()) -> Answer:

@@ -13,7 +13,9 @@ from otel_drift.errors import RecordError
 from otel_drift.otlp.limits import ProblemLog, ReadLimits
 
 TRUNCATED = "otel_drift.truncated"
-"""Attribute naming the texts of a record that were cut at `ReadLimits.max_text`."""
+"""Attribute naming the texts of a record that were cut, at `ReadLimits.max_text` or by the store it came from."""
+PARTIAL_TRACE = "otel_drift.trace.partial"
+"""Attribute (true) of spans whose store gave only a part of their trace."""
 
 _HEX = re.compile(r"[0-9a-fA-F]*\Z")
 _PLAIN_ID = {size: re.compile(rf"[0-9a-f]{{{size * 2}}}\Z").match for size in (8, 16)}
