@@ -13,7 +13,7 @@ from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import assemble
 from otel_drift.sessions.branches import Draft
 from otel_drift.sessions.evidence import WEAK_FORMS, Evidence, gather
-from otel_drift.sessions.facts import TraceFacts, units_of
+from otel_drift.sessions.facts import units_of
 from otel_drift.sessions.linking import Group
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.turns import turn_of
@@ -37,19 +37,16 @@ class Trace:
         return units_of(self.steps)
 
 
-def build(
-    group: Group, traces: Mapping[str, Trace], facts: Mapping[str, TraceFacts], options: ReconstructOptions
-) -> Session | None:
+def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions) -> Session | None:
     """The session of `group`, or None where its traces hold no turn."""
     units: list[Unit] = []
     steps: list[Step] = []
-    for trace in group.trace_ids:
+    for trace, whose in group.traces.items():
         if trace not in traces:
             continue
         own = traces[trace]
-        f = facts[trace]
-        if len(f.sessions) > 1 and group.session_id is not None:
-            own = Trace(_of_session(own.steps, group.session_id, f.rank))
+        if len(whose.sessions) > 1 and group.session_id is not None:
+            own = Trace(_of_session(own.steps, group.session_id, whose.rank))
         steps.extend(own.steps)
         units.extend(own.units)
     drafts = assemble(units, min(RETRY_SECONDS, options.gap_seconds))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise import Identity, Step, log_identity
@@ -23,9 +24,41 @@ MAX_PAIRS = 6
 MAX_PASSAGES = 6
 FEW_WORDS = 5
 MAX_OWNERS = 12
-PASSAGE_GAP = 10 * 60 * 10**9
 
 T = TypeVar("T")
+
+
+class Whose(NamedTuple):
+    """Whose a trace is; as a rule the same for all traces of a session."""
+
+    project: str
+    environment: str | None
+    rank: int
+    sessions: tuple[str, ...]
+    owners: tuple[Owner, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Project and environment."""
+        return self.project, self.environment or ""
+
+    def packed(self) -> bytes:
+        """As bytes, equal where it is equal."""
+        return marshal.dumps(tuple(self), 2)
+
+    def merged(self, other: Whose) -> Whose:
+        """Both parts of what a trace says; project and environment are this one's."""
+        sessions = self.sessions if self.rank <= other.rank else other.sessions
+        if self.rank == other.rank:
+            sessions = tuple(sorted({*self.sessions, *other.sessions}))
+        owners = tuple(sorted({*self.owners, *other.owners})[:MAX_OWNERS])
+        return Whose(self.project, self.environment, min(self.rank, other.rank), sessions, owners)
+
+
+@lru_cache(maxsize=256)
+def unpacked(packed: bytes) -> Whose:
+    """What `Whose.packed` made bytes of."""
+    return Whose(*marshal.loads(packed))  # noqa: S302  (our own bytes)
 
 
 class TraceFacts:
@@ -74,6 +107,11 @@ class TraceFacts:
         if session is not None:
             self._session(*session)
         self._own(owners)
+
+    @property
+    def whose(self) -> Whose:
+        """Whose the trace is."""
+        return Whose(self.project, self.environment, self.rank, self.sessions, self.owners)
 
     def _own(self, owners: Iterable[Owner]) -> None:
         for owner in owners:
@@ -149,31 +187,31 @@ def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
         return Digest(passages=passages_of(units, options))
     first, last = talk[0], talk[-1]
     digest = Digest(answered=any(u.answered for u in talk), talks=True)
-    digest.voice = _hash(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
+    digest.voice = hash_of(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
     history = first.history
     if len(talk) == 1 and first.works_on and not first.told:
         digest.works_on, history = True, first.ending
     digest.silent = not any(u.answered or u.user or u.failed or u.wrapped or u.has_sources for u in talk)
-    digest.before = tuple(_hash(q, a) for q, a in history[-MAX_PAIRS:])
+    digest.before = tuple(hash_of(q, a) for q, a in history[-MAX_PAIRS:])
     asked = fold(first.user or "")
-    digest.asked = _hash("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
-    digest.question = _hash("question", asked) if asked else 0
+    digest.asked = hash_of("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
+    digest.question = hash_of("question", asked) if asked else 0
     if first.calls:
         task = instructions(first.calls[0])[:16]
-        digest.task = _hash("task", task)
+        digest.task = hash_of("task", task)
         alone = len(talk) == 1 and len(first.calls) == 1 and not (history or first.wrapped or first.has_sources)
         digest.prepares = alone and bool(task) and 0 < len((first.answer or "").split()) <= FEW_WORDS
     if last.answer:
-        digest.turn = _hash("turn", fold(last.user or ""), fold(last.answer))
-        stem = tuple(_hash(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
-        digest.after = tuple((*stem, _hash(q, a)) for q, a in sorted(last.pairs_after))[:12]
+        digest.turn = hash_of("turn", fold(last.user or ""), fold(last.answer))
+        stem = tuple(hash_of(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
+        digest.after = tuple((*stem, hash_of(q, a)) for q, a in sorted(last.pairs_after))[:12]
     return digest
 
 
 def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int, ...]:
     """Hashes of the passages of a trace."""
     found = [d.text for u in units if u.calls or u.has_sources for d, *_ in gather(u, options).found if d.text]
-    return tuple(_hash(fold(text)) for text in found[:MAX_PASSAGES])
+    return tuple(hash_of(fold(text)) for text in found[:MAX_PASSAGES])
 
 
 def units_of(steps: Sequence[Step]) -> list[Unit]:
@@ -185,5 +223,7 @@ def units_of(steps: Sequence[Step]) -> list[Unit]:
     return [Unit(group) for group in groups if relevant(group)]
 
 
-def _hash(*parts: str) -> int:
-    return int.from_bytes(blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).digest(), "big")
+def hash_of(*parts: str) -> int:
+    """64 bits that stand for these texts."""
+    digest = blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)

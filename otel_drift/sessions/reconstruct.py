@@ -12,9 +12,9 @@ from otel_drift.hints import failed_hint
 from otel_drift.model import LogRecord, Record, Session, Span
 from otel_drift.normalise import Step, identify, read
 from otel_drift.sessions.build import Trace, build
-from otel_drift.sessions.facts import TraceFacts
 from otel_drift.sessions.linking import Group, link
 from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.trace_index import TraceIndex
 from otel_drift.sessions.unit import Unit
 
 log = logging.getLogger(__name__)
@@ -57,20 +57,18 @@ def _reconstruct(spans: Iterable[Span], options: ReconstructOptions) -> list[Ses
         other = unique.get(key)
         unique[key] = span if other is None else _fuller(other, span)
     steps: dict[str, list[Step]] = {}
-    facts: dict[str, TraceFacts] = {}
     broken: dict[str, Exception] = {}
+    index = TraceIndex()
     for span in unique.values():
-        if span.trace_id not in steps:
-            steps[span.trace_id] = []
-            facts[span.trace_id] = TraceFacts()
+        own = steps.setdefault(span.trace_id, [])
         try:
             step = read(span, options.session_attributes)
         except Exception as error:
             broken[span.trace_id] = error
-            facts[span.trace_id].add_unread(span)
+            index.facts(span.trace_id).add_unread(span)
             continue
-        steps[span.trace_id].append(step)
-        facts[span.trace_id].add(span, step)
+        own.append(step)
+        index.facts(span.trace_id).add(span, step)
     traces = {trace: Trace(own) for trace, own in steps.items()}
 
     def units(trace: str) -> Sequence[Unit]:
@@ -79,21 +77,22 @@ def _reconstruct(spans: Iterable[Span], options: ReconstructOptions) -> list[Ses
         return traces[trace].units
 
     sessions = []
-    for group in link(facts, units, options):
-        try:
-            for trace in group.trace_ids:
-                if trace in broken:
-                    raise broken[trace]
-            session = build(group, traces, facts, options)
-        except Exception as error:
-            session = _failed(group, error)
-        if session is not None:
-            sessions.append(session)
+    with index:
+        for group in link(index, units, options):
+            try:
+                for trace in group.trace_ids:
+                    if trace in broken:
+                        raise broken[trace]
+                session = build(group, traces, options)
+            except Exception as error:
+                session = _failed(group, error)
+            if session is not None:
+                sessions.append(session)
     return sessions
 
 
 def stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions = DEFAULTS) -> Iterator[Session]:
-    """Rebuild sessions from an input of any size; memory holds the facts of each trace and one session.
+    """Rebuild sessions from an input of any size; memory holds one session, and of each trace a few bytes.
 
     Args:
         records: spans and log records in any order.
@@ -108,12 +107,10 @@ def stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions 
 
 
 def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions) -> Iterator[Session]:
-    facts: dict[str, TraceFacts] = {}
+    index = TraceIndex()
     for record in records:
         spool.add(record)
-        f = facts.get(record.trace_id)
-        if f is None:
-            f = facts[record.trace_id] = TraceFacts()
+        f = index.facts(record.trace_id)
         if isinstance(record, LogRecord):
             f.add_log(record.attributes)
         else:
@@ -134,14 +131,15 @@ def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions
         loaded = steps_of(spool.load([trace])).get(trace)
         return loaded.units if loaded is not None else ()
 
-    for group in link(facts, units, options):
-        spans = spool.load(group.trace_ids)  # an error of the disk is no session's and ends the run
-        try:
-            session = build(group, steps_of(spans), facts, options)
-        except Exception as error:
-            session = _failed(group, error)
-        if session is not None:
-            yield session
+    with index:
+        for group in link(index, units, options):
+            spans = spool.load(group.trace_ids)  # an error of the disk is no session's and ends the run
+            try:
+                session = build(group, steps_of(spans), options)
+            except Exception as error:
+                session = _failed(group, error)
+            if session is not None:
+                yield session
 
 
 def _failed(group: Group, error: Exception) -> Session:

@@ -24,6 +24,8 @@ _SLOT = re.compile(
     r'"(?P<key>traceId|spanId|parentSpanId)":"(?P<id>[0-9a-f]+)"'
     r'|"(?P<timekey>startTimeUnixNano|endTimeUnixNano|timeUnixNano)":"(?P<time>\d+)"'
 )
+_IN_METADATA = re.compile(rf'"(?:{"|".join(map(re.escape, _SESSION_KEYS))})": ?"([^"\\]+)"')
+"""Session names in an attribute that is a JSON object."""
 _HOUR = 3600 * 10**9
 _SPREAD = 0x9E3779B97F4A7C15F39CC0605CEDC835
 
@@ -144,3 +146,5 @@ def _session_names(value: Any) -> Iterator[str]:
                 yield name
         for member in value.values():
             yield from _session_names(member)
+    elif isinstance(value, str):
+        yield from _IN_METADATA.findall(value)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from captures import joined, names_in, records_of, spans_of
 from otel_drift.model import Record, Session, Span
-from otel_drift.sessions import ReconstructOptions, reconstruct, session_json, stream
+from otel_drift.sessions import ReconstructOptions, reconstruct, session_json, stream, trace_index
 from otel_drift.spool import SpanSpool
 from spans import TURNS, Trace, chat, one, said
 
@@ -144,8 +144,9 @@ def test_a_stream_gives_what_memory_gives(shared: Path) -> None:
     assert streamed == reconstruct(joined(records))
 
 
-def test_a_stream_remembers_little_of_each_trace() -> None:
-    """Facts of 5,000 traces of known sessions: a few hundred bytes each."""
+def test_a_stream_remembers_little_of_each_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts of 5,000 traces of as many sessions: what is gathered for one write, and a few bytes each."""
+    monkeypatch.setattr(trace_index, "BATCH", 500)
 
     class Nowhere:
         def add(self, record: Record) -> None:
@@ -165,7 +166,7 @@ def test_a_stream_remembers_little_of_each_trace() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 5_000 * 2_500
+    assert peak < 5_000 * 400
 
 
 JUNK: list[Any] = [
