@@ -198,3 +198,22 @@ def test_broken_spans_are_named_and_the_rest_is_audited(run: Run, tmp_path: Path
         database.execute("UPDATE span SET attributes = '{' WHERE rowid = 1")
 
     assert "1 broken records or files were passed over" in run("inspect", "sqlite-traces:t.db").stderr
+
+
+def test_a_sink_that_is_down_stops_nothing_and_gets_its_due_later(run: Run, tmp_path: Path) -> None:
+    """Another sink is written, the reading goes on, and a source that is down stops no delivery."""
+    fill(tmp_path / "t.db", conversation("s1"))
+    (tmp_path / "later").mkdir()
+    sinks = ["--sink", "sqlite-traces:later/t.db", "--sink", "jsonl:out.jsonl", "--ledger", "l.db"]
+    (tmp_path / "later" / "t.db").mkdir()
+
+    down = run("audit", "sqlite-traces:t.db", *sinks, status=3)
+    assert "sink sqlite-traces:later/t.db" in down.stderr
+    assert "stay owed" in down.stderr
+    assert (tmp_path / "out.jsonl").read_text()
+
+    (tmp_path / "later" / "t.db").rmdir()
+    (tmp_path / "t.db").write_bytes(b"broken " * 1000)
+    broken = run("audit", "sqlite-traces:t.db", *sinks, status=3)
+    assert "cannot be read: file is not a database" in broken.stderr
+    assert scores(tmp_path / "later" / "t.db")["session", "s1", "drift_severity"] == "MAJOR"

@@ -207,8 +207,8 @@ class Asked:
     sessions: tuple[str, ...]
 
     def opened(self, stack: ExitStack, *, dry: bool = False) -> tuple[Reading, Line, dict[str, Sink]]:
-        """The source, the line and the sinks, all checked."""
-        from otel_drift.cli.sources import Reading, checked, cursor_name, selection
+        """The source, the line and the sinks."""
+        from otel_drift.cli.sources import Reading, cursor_name, selection
         from otel_drift.cli.wiring import open_line
 
         source = Reading(self.sources, self.settings)
@@ -218,13 +218,13 @@ class Asked:
         line.selection = selection(
             source, self.settings, given=self.pull, until=self.until, sessions=self.sessions, reached=reached
         )
-        checked(source, sinks)
         return source, line, sinks
 
 
 def _audit(asked: Asked, html: Path | None) -> int:
     from otel_drift import delivery, pipeline
-    from otel_drift.cli.sources import advance, left_out
+    from otel_drift.cli.sources import advance, check_sinks, left_out, warn
+    from otel_drift.errors import SourceError
     from otel_drift.findings import unit_record
     from otel_drift.report import timeline
     from otel_drift.report.html import HtmlReport
@@ -239,18 +239,25 @@ def _audit(asked: Asked, html: Path | None) -> int:
         if html is not None:
             run = {"judge": line.judge.name, "judge_note": line.judge.note, "paths": asked.sources}
             page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run, links=links))
-        with source.shown(asked.output) as on_sessions:
-            for unit in pipeline.audit(source, line):
-                totals.add(unit)
-                on_sessions(totals.units)
-                if page is not None:
-                    page.add(unit)
-                if asked.output is OutputFormat.json:
-                    write_json_line(unit_record(unit, links))
-                else:
-                    timeline.print_unit(console, unit, links)
+        for warning in check_sinks(sinks):
+            warn(notes, warning)
+        failure = None
+        try:
+            source.check()
+            with source.shown(asked.output) as on_sessions:
+                for unit in pipeline.audit(source, line):
+                    totals.add(unit)
+                    on_sessions(totals.units)
+                    if page is not None:
+                        page.add(unit)
+                    if asked.output is OutputFormat.json:
+                        write_json_line(unit_record(unit, links))
+                    else:
+                        timeline.print_unit(console, unit, links)
+            advance(line, source, settings, held=totals.held)
+        except SourceError as error:  # what other runs and this one have found is written all the same
+            failure = error
         delivered = delivery.deliver(line.ledger, sinks)
-        advance(line, source, settings, held=totals.held)
         line.ledger.end_run(line.run_id, totals.record())
     timeline.print_totals(notes, totals.record(), judge=line.judge)
     for why in left_out(line):
@@ -263,6 +270,8 @@ def _audit(asked: Asked, html: Path | None) -> int:
         )
     for problem in delivered.problems:
         notes.print(f"otel-drift: {problem}", soft_wrap=True)
+    if failure is not None:
+        raise failure
     return 3 if delivered.problems else totals.status(settings.run.fail_on)
 
 
@@ -275,6 +284,7 @@ def _show_plan(asked: Asked) -> None:
     with ExitStack() as stack:
         source, line, _sinks = asked.opened(stack, dry=True)
         console = stdout_console()
+        source.check()
         with source.shown(asked.output) as on_sessions:
             for name, session, plan in pipeline.plan(source, line):
                 total.add(plan)

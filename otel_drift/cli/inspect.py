@@ -39,7 +39,7 @@ def inspect(
 ) -> None:
     """Show sessions, turns and passages, where each was read, and what is missing. The first thing to run."""
     from otel_drift import sessions
-    from otel_drift.cli.sources import Reading, checked, pull_overrides, window
+    from otel_drift.cli.sources import Reading, pull_overrides, window
     from otel_drift.config import load_settings
     from otel_drift.report import inspection
     from otel_drift.selection import Choice, Selection
@@ -51,7 +51,7 @@ def inspect(
     console = stdout_console()
     turns = count = 0
     source = Reading(sources, settings)
-    checked(source, {})
+    source.check()
     chosen = Selection(window(source, settings, given=given, until=until, sessions=session or ()))
     choice = Choice(chosen, time.time_ns())
     with source.shown(output) as on_sessions, SpanSpool() as spool:

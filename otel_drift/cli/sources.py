@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otel_drift.cli.common import OutputFormat, stderr_console
-from otel_drift.errors import ConfigError, SourceError
+from otel_drift.errors import ConfigError, SinkError, SourceError
 from otel_drift.model import Record, Span
 
 if TYPE_CHECKING:
@@ -103,6 +103,16 @@ class Reading:
     def windowed(self) -> bool:
         """Whether it is a platform, of which a part is read."""
         return getattr(self.source, "windowed", False)
+
+    def check(self) -> None:
+        """Ask a platform whether it can be read.
+
+        Raises:
+            ConfigError: a key, a URL or a project is wrong.
+            SourceError: it is down.
+        """
+        if check := getattr(self.source, "check", None):
+            check()
 
     def links(self, settings: Settings) -> Links:
         """Where people see what was read: as the settings say, else as the source knows."""
@@ -243,15 +253,22 @@ def with_write_back(settings: Settings, given: Sequence[str]) -> Settings:
     return settings
 
 
-def checked(source: Reading, sinks: Mapping[str, Sink]) -> None:
-    """Ask the source and the sinks whether they can work, before anything is paid for.
+def check_sinks(sinks: Mapping[str, Sink]) -> list[str]:
+    """Ask the sinks whether they can be written to, before anything is paid for; returns which are down for now.
+
+    One that is down stops nothing: it gets what it is owed later.
 
     Raises:
-        ConfigError: one cannot; so do SourceError and SinkError.
+        ConfigError: a key, a URL or a project is wrong.
     """
-    for one in (source.source, *sinks.values()):
-        if check := getattr(one, "check", None):
-            check()
+    down = []
+    for name, sink in sinks.items():
+        if check := getattr(sink, "check", None):
+            try:
+                check()
+            except SinkError as error:
+                down.append(f"sink {name}: {error}; what it is owed is written by a later run")
+    return down
 
 
 def pull_overrides(

@@ -88,10 +88,14 @@ class SqliteSource:
         if not self._file.is_file():
             raise ConfigError(f"{self.name}: there is no such file")
         database = sqlite3.connect(f"{self._file.absolute().as_uri()}?mode=ro", uri=True)
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'span'").fetchone():
+        try:
+            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'span'").fetchone():
+                return database
+        except sqlite3.Error as error:
             database.close()
-            raise ConfigError(f"{self.name} has no table of spans")
-        return database
+            raise SourceError(f"{self.name} cannot be read: {error}") from error
+        database.close()
+        raise ConfigError(f"{self.name} has no table of spans")
 
 
 class SqliteSink:
