@@ -69,7 +69,7 @@ _DOCUMENTS = {
 _ANY_DOCUMENTS = "record a span for the retrieval that holds the documents it returned"
 _LIMIT = (
     "raise or unset OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT and OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT (and the limits of "
-    "collectors on the way): values were cut"
+    "collectors on the way; in Grafana Tempo max_attribute_bytes, 2,048 by default): values were cut"
 )
 
 
@@ -191,10 +191,13 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
     cut: set[str] = set()
     limited: set[str] = set()
     circles: set[str] = set()
+    parts: set[str] = set()
     raw = scrubbed = False
     for step in steps:
         if step.cut_loose:
             circles.add(step.span.trace_id)
+        if step.part_of_trace:
+            parts.add(step.span.trace_id)
         if step.truncated:
             cut.add(step.span.trace_id)
         elif step.kind == "retriever" and step.incomplete:
@@ -219,6 +222,15 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "attribute values were cut in the middle",
             _LIMIT,
             _numbers(session, cut),
+        )
+    if parts:
+        yield Hint(
+            "trace_incomplete",
+            main_convention(steps),
+            "the store gave only a part of a trace; a retrieval may be missing",
+            "raise the store's limit for one trace (in Grafana Tempo max_bytes_per_trace, 5 MB by default), or start a "
+            "trace per turn",
+            _numbers(session, parts),
         )
     if any(t.retrieval == "not_captured" for t in session.turns) and any(
         builtin_search(step) is None for step in steps if step.kind == "llm"

@@ -10,6 +10,7 @@ from otel_drift.model import Attributes, Span
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.values import load, structured
+from otel_drift.otlp.values import PARTIAL_TRACE, TRUNCATED
 
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
 
@@ -153,8 +154,9 @@ class Step:
         self.readers = readers
         self.session = session
         self.owners = owners
-        self.truncated = False
-        self.cut_length = 0
+        cut = span.attributes.get(TRUNCATED)
+        self.truncated = bool(cut)
+        self.cut_length = max((_longest(span.attributes.get(key)) for key in cut or ()), default=0)
         self.cut_loose = False
         """Whether its parent link closed a circle and was passed over."""
         self._parsed: dict[str, Any] = {}
@@ -199,6 +201,11 @@ class Step:
             values.extend(record.attributes.values())
             values.append(record.body)
         return max(map(_longest, values), default=0)
+
+    @property
+    def part_of_trace(self) -> bool:
+        """Whether the store gave only a part of its trace."""
+        return PARTIAL_TRACE in self.span.attributes
 
     @property
     def is_raw(self) -> bool:

@@ -34,6 +34,8 @@ def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     """The evidence of one turn, collected once."""
     if not isinstance(unit.evidence, Evidence):
         unit.evidence = _gather(unit, options)
+        if any(node.step.part_of_trace for node in unit.nodes) and unit.evidence.state != "ids_only":
+            unit.evidence.state = "partial" if unit.evidence.found else "not_captured"  # a retrieval may be missing
     return unit.evidence
 
 
