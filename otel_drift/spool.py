@@ -10,16 +10,16 @@ from __future__ import annotations
 import dataclasses
 import marshal
 import os
-import shutil
 import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from otel_drift.errors import SourceError
 from otel_drift.model import Attributes, LogRecord, Record, Span, SpanEvent
+from otel_drift.new_span import new_span
 
 DEFAULT_MEMORY = 8 * 1024 * 1024
 
@@ -30,15 +30,17 @@ _SHARED_RESOURCE_BYTES = 8192
 _SHARED_KEYS = 200_000
 """How many attribute keys the sets of keys that spans share may hold in all."""
 _SHARED_KEY = 256
+_PLAIN = 2
+"""The marshal format in which equal values have equal bytes, and the quickest."""
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
-PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA cache_size = -4096;
-CREATE TABLE trace (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, has_span INTEGER NOT NULL);
-CREATE TABLE chunk (trace INTEGER NOT NULL, place INTEGER NOT NULL, size INTEGER NOT NULL,
-                    PRIMARY KEY (trace, place)) WITHOUT ROWID;
+CREATE TABLE chunk (trace NOT NULL, place INTEGER NOT NULL, size INTEGER NOT NULL, has_span INTEGER NOT NULL);
+BEGIN;
 """
+_INDEX = "CREATE INDEX IF NOT EXISTS chunk_trace ON chunk (trace, place, size)"
+_TRACES = "SELECT trace FROM chunk WHERE has_span GROUP BY trace ORDER BY min(place)"
 
 
 class SpanSpool:
@@ -46,7 +48,7 @@ class SpanSpool:
 
     Args:
         memory_bytes: how much to keep before writing to disk.
-        directory: where its private folder goes (the system's temporary folder if None).
+        directory: where its private file goes (the system's temporary folder if None).
     """
 
     def __init__(self, memory_bytes: int = DEFAULT_MEMORY, directory: str | Path | None = None) -> None:
@@ -55,14 +57,12 @@ class SpanSpool:
         self.orphan_logs = 0
         self._memory_bytes = memory_bytes
         self._directory = directory
-        self._pending: dict[str, list[bytes]] = {}
-        self._with_spans: set[str] = set()
+        self._spans: dict[str, list[bytes]] = {}
+        self._logs: dict[str, list[bytes]] = {}
         self._pending_bytes = 0
-        self._folder: Path | None = None
         self._database: sqlite3.Connection | None = None
-        self._data: BinaryIO | None = None
-        self._written = 0
-        self._numbers = 0
+        self._data: IO[bytes] | None = None
+        self._indexed = False
         self._resources: list[Any] = []
         self._resource_numbers: dict[bytes, int] = {}
         self._keys: list[tuple[str, ...]] = []
@@ -86,13 +86,13 @@ class SpanSpool:
         if isinstance(record, Span):
             self.span_count += 1
             packed = self._pack_span(record)
-            self._with_spans.add(record.trace_id)
+            pending = self._spans
         else:
-            packed = marshal.dumps(_log_fields(record))
-        records = self._pending.get(record.trace_id)
+            packed = marshal.dumps(_log_fields(record), _PLAIN)
+            pending = self._logs
+        records = pending.get(record.trace_id)
         if records is None:
-            self._pending[record.trace_id] = [packed]
-            self._pending_bytes += _OVERHEAD
+            pending[record.trace_id] = [packed]
         else:
             records.append(packed)
         self._pending_bytes += len(packed) + _OVERHEAD
@@ -102,18 +102,11 @@ class SpanSpool:
     def trace_ids(self) -> Iterator[str]:
         """Yield the ids of the traces that have a span, in the order they were first seen."""
         if self._database is None:
-            yield from [trace_id for trace_id in self._pending if trace_id in self._with_spans]
+            yield from list(self._spans)
             return
         self._spill()
-        last = 0
-        while True:
-            rows = self._database.execute(
-                "SELECT number, id FROM trace WHERE number > ? AND has_span ORDER BY number LIMIT 1000", (last,)
-            ).fetchall()
-            if not rows:
-                return
-            yield from [trace_id.hex() if isinstance(trace_id, bytes) else trace_id for _, trace_id in rows]
-            last = rows[-1][0]
+        for (trace,) in self._database.execute(_TRACES):
+            yield trace.hex() if isinstance(trace, bytes) else trace
 
     def load(self, trace_ids: str | Iterable[str]) -> list[Span]:
         """Return the spans of whole traces with their log records joined, by start, end (latest first) and span id.
@@ -121,7 +114,7 @@ class SpanSpool:
         Of spans with equal ids the more complete one stays. Parent links that go round in a circle are cut at the
         span that started first.
         """
-        if self._database is not None and self._pending:
+        if self._database is not None and (self._spans or self._logs):
             self._spill()
         spans: list[Span] = []
         for trace_id in [trace_ids] if isinstance(trace_ids, str) else dict.fromkeys(trace_ids):
@@ -137,11 +130,8 @@ class SpanSpool:
         if self._data is not None:
             self._data.close()
             self._data = None
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-        self._pending.clear()
-        self._with_spans.clear()
+        self._spans = {}
+        self._logs = {}
         self._pending_bytes = 0
 
     # Records to bytes and back
@@ -165,7 +155,8 @@ class SpanSpool:
                 span.status_message,
                 [(event.name, event.time, dict(event.attributes)) for event in span.events] if span.events else None,
                 [_log_fields(log) for log in span.logs] if span.logs else None,
-            )
+            ),
+            _PLAIN,
         )
 
     def _pack_attributes(self, attributes: Attributes) -> Any:
@@ -184,7 +175,7 @@ class SpanSpool:
     def _resource_number(self, resource: Any) -> Any:
         """A number for a resource many spans share; a rare or large one goes with its span instead."""
         resource = dict(resource)
-        packed = marshal.dumps(resource, 2)  # 2: equal values have equal bytes
+        packed = marshal.dumps(resource, _PLAIN)
         number = self._resource_numbers.get(packed)
         if number is None:
             if len(self._resources) >= _SHARED_RESOURCES or len(packed) > _SHARED_RESOURCE_BYTES:
@@ -196,18 +187,18 @@ class SpanSpool:
     def _trace(self, trace_id: str) -> list[Span]:
         spans: dict[str, Span] = {}
         logs: dict[str, list[LogRecord]] = {}
-        for packed in self._packed(trace_id):
-            fields = marshal.loads(packed)  # noqa: S302  (our own bytes, from memory or a private file)
-            if len(fields) == _LOG_FIELDS:
+        for packed_spans, packed_logs in self._packed(trace_id):
+            for packed in packed_spans:
+                span = self._unpack_span(trace_id, packed)
+                known = spans.get(span.span_id)
+                if known is not None:
+                    self.duplicate_spans += 1
+                    if _completeness(span) <= _completeness(known):
+                        continue
+                spans[span.span_id] = span
+            for packed in packed_logs:
+                fields = marshal.loads(packed)  # noqa: S302  (our own bytes, from memory or a private file)
                 logs.setdefault(fields[0], []).append(LogRecord(trace_id, *fields))
-                continue
-            span = self._unpack_span(trace_id, fields)
-            known = spans.get(span.span_id)
-            if known is not None:
-                self.duplicate_spans += 1
-                if _completeness(span) <= _completeness(known):
-                    continue
-            spans[span.span_id] = span
         for span_id, records in logs.items():
             if span_id in spans:
                 spans[span_id] = _with_logs(spans[span_id], records)
@@ -216,83 +207,65 @@ class SpanSpool:
         ordered = sorted(spans.values(), key=_order)
         return ordered if _parents_come_first(ordered, spans) else _without_cycles(spans)
 
-    def _unpack_span(self, trace_id: str, fields: Any) -> Span:
-        resource = fields[6] if type(fields[6]) is dict else self._resources[fields[6]]
-        events = tuple(SpanEvent(*event) for event in fields[11]) if fields[11] else ()
-        logs = tuple(LogRecord(trace_id, *log) for log in fields[12]) if fields[12] else ()
-        span_id, parent_id, name, start, end, attributes, _, scope, kind, status, message = fields[:11]
+    def _unpack_span(self, trace_id: str, packed: bytes) -> Span:
+        (
+            span_id, parent_id, name, start, end, attributes, resource, scope, kind, status, message, events, logs
+        ) = marshal.loads(packed)  # fmt: skip  # noqa: S302  (our own bytes, from memory or a private file)
         if type(attributes) is tuple:
             attributes = dict(zip(self._keys[attributes[0]], attributes[1:], strict=True))
-        return Span(
-            trace_id, span_id, parent_id, name, start, end, attributes, resource, scope,
-            kind, status, message, events, logs,
+        return new_span(
+            trace_id, span_id, parent_id, name, start, end, attributes,
+            resource if type(resource) is dict else self._resources[resource],
+            scope, kind, status, message,
+            tuple(SpanEvent(*event) for event in events) if events else (),
+            tuple(LogRecord(trace_id, *log) for log in logs) if logs else (),
         )  # fmt: skip
 
-    def _packed(self, trace_id: str) -> Iterator[bytes]:
+    def _packed(self, trace_id: str) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """The spans and log records of a trace, as often as some of it was written."""
         if self._database is None or self._data is None:
-            yield from self._pending.get(trace_id, ())
+            yield self._spans.get(trace_id, []), self._logs.get(trace_id, [])
             return
-        rows = self._database.execute(
-            "SELECT place, size FROM chunk WHERE trace = (SELECT number FROM trace WHERE id = ?) ORDER BY place",
-            (_key(trace_id),),
+        if not self._indexed:
+            self._database.execute(_INDEX)
+            self._indexed = True
+        chunks = self._database.execute(
+            "SELECT place, size FROM chunk WHERE trace = ? ORDER BY place", (_key(trace_id),)
         ).fetchall()
-        for place, size in rows:
+        for place, size in chunks:
             self._data.seek(place)
-            yield from marshal.loads(self._data.read(size))  # noqa: S302
+            yield marshal.loads(self._data.read(size))  # noqa: S302  (our own bytes)
 
     # The file
 
     def _spill(self) -> None:
         try:
             database, data = self._files()
-            # Numbers say which trace was seen first; going by id visits each page of the index once.
-            traces = [
-                (_key(trace_id), self._numbers + place, trace_id) for place, trace_id in enumerate(self._pending, 1)
-            ]
-            traces.sort(key=lambda trace: trace[2])
-            self._numbers += len(traces)
-            database.execute("BEGIN")
-            database.executemany(
-                "INSERT INTO trace (id, number, has_span) VALUES (?, ?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET has_span = has_span OR excluded.has_span",
-                [(key, number, trace_id in self._with_spans) for key, number, trace_id in traces],
-            )
-            data.seek(self._written)
+            place = data.seek(0, os.SEEK_END)
             chunks = []
-            for key, _, trace_id in traces:
-                size = data.write(marshal.dumps(self._pending[trace_id], 2))
-                chunks.append((key, self._written, size))
-                self._written += size
+            for trace_id in {**self._spans, **self._logs}:
+                spans, logs = self._spans.get(trace_id, []), self._logs.get(trace_id, [])
+                size = data.write(marshal.dumps((spans, logs), _PLAIN))
+                chunks.append((_key(trace_id), place, size, bool(spans)))
+                place += size
             data.flush()
-            database.executemany(
-                "INSERT INTO chunk (trace, place, size) VALUES ((SELECT number FROM trace WHERE id = ?), ?, ?)", chunks
-            )
-            database.execute("COMMIT")
+            database.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?)", chunks)
         except (sqlite3.Error, OSError) as problem:
             raise SourceError(
-                f"{self._folder or self._directory or tempfile.gettempdir()}: cannot write the spans that do not fit "
+                f"{self._directory or tempfile.gettempdir()}: cannot write the spans that do not fit "
                 f"into memory ({problem}); free some space, or set TMPDIR to a folder that has it"
             ) from problem
-        self._pending = {}
-        self._with_spans = set()
+        self._spans = {}
+        self._logs = {}
         self._pending_bytes = 0
 
-    def _files(self) -> tuple[sqlite3.Connection, BinaryIO]:
-        if self._database is not None and self._data is not None:
-            return self._database, self._data
-        self._folder = Path(tempfile.mkdtemp(prefix="otel-drift-", dir=self._directory))  # mode 0700
-        path = self._folder / "index.sqlite"
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        self._data = open(self._folder / "spans", "x+b", 8192, opener=_private)  # noqa: SIM115
-        self._database = sqlite3.connect(path, isolation_level=None, cached_statements=16, check_same_thread=False)
-        self._database.executescript(_SCHEMA)
-        if os.name == "posix":  # the open files live on without a name, and are gone whatever ends the process
-            shutil.rmtree(self._folder, ignore_errors=True)
+    def _files(self) -> tuple[sqlite3.Connection, IO[bytes]]:
+        if self._database is None or self._data is None:
+            self._data = tempfile.TemporaryFile(prefix="otel-drift-", dir=self._directory)  # noqa: SIM115
+            # "": a file without a name, in the system's temporary folder, and only when its cache is full
+            self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self._database.executescript(_SCHEMA)
         return self._database, self._data
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _key(trace_id: str) -> bytes | str:
@@ -306,9 +279,6 @@ def _key(trace_id: str) -> bytes | str:
 
 def _log_fields(log: LogRecord) -> tuple[Any, ...]:
     return log.span_id, log.event_name, log.time, log.body, dict(log.attributes), log.scope
-
-
-_LOG_FIELDS = 6
 
 
 def _order(span: Span) -> tuple[int, int, str]:
@@ -330,7 +300,7 @@ def _with_logs(span: Span, records: list[LogRecord]) -> Span:
     """Return the span with log records in the order of time, then arrival; identical ones once."""
     distinct: dict[bytes, LogRecord] = {}
     for record in (*span.logs, *records):
-        distinct.setdefault(marshal.dumps(_log_fields(record), 2), record)
+        distinct.setdefault(marshal.dumps(_log_fields(record), _PLAIN), record)
     return dataclasses.replace(span, logs=tuple(sorted(distinct.values(), key=lambda record: record.time)))
 
 

@@ -150,7 +150,7 @@ class JsonWalk:
         if document is not NOTHING:
             where = window.place()
             yield from self._whole(document, where)
-            window.pos += len(piece)
+            window.skip_in_line(len(piece))
             return
         self._no_line_before = window.offset + (end - window.pos or LINE)
         if len(piece) > 1 and self._line_follows(end):

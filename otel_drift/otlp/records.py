@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from otel_drift.errors import RecordError
 from otel_drift.model import LogRecord, Record, Span, SpanEvent
+from otel_drift.new_span import new_span
 from otel_drift.otlp.values import (
     TRUNCATED,
     Decoding,
@@ -76,7 +77,7 @@ def span_from_json(item: Any, resource: Mapping[str, Any], scope: str, decoding:
         raise RecordError("no span: neither a name nor a start time")
     start = nanoseconds(get("startTimeUnixNano") or get("start_time_unix_nano"))
     end = nanoseconds(get("endTimeUnixNano") or get("end_time_unix_nano"))
-    span = Span(
+    span = new_span(
         trace_id,
         span_id,
         parent_id_of(parent, decoding) if parent else None,

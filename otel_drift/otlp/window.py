@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-CHUNK = 1024 * 1024
+CHUNK = 256 * 1024
 
 
 class ByteWindow:
@@ -55,6 +55,12 @@ class ByteWindow:
             if not self.fill():
                 return False
         return True
+
+    def skip_in_line(self, size: int) -> None:
+        """Go on by bytes that hold no line end; after `line`, that spares looking for one."""
+        if self._counted == self.pos:
+            self._counted += size
+        self.pos += size
 
     @property
     def offset(self) -> int:
