@@ -130,10 +130,10 @@ class Ledger(Desk):
 
     def owe(self, unit_id: str, sinks: Iterable[str]) -> None:
         """Owe sinks what is current of a unit and never was owed to them (`commit_unit` does this too)."""
-        from otel_drift.ledger import units
+        from otel_drift.ledger import revisions
 
         with self._database.writing() as connection:
-            units.owe(connection, unit_id, sinks)
+            revisions.owe(connection, unit_id, sinks)
 
     def owed(self, sink: str, limit: int = 100, *, not_since: int | None = None) -> list[Annotation]:
         """Hand out what a sink is owed, oldest first, and count the attempt.
@@ -175,10 +175,10 @@ class Ledger(Desk):
 
     def knows_result(self, result_id: str) -> bool:
         """Whether an annotation with this id was ever made here: a marker alone proves nothing."""
-        from otel_drift.ledger import units
+        from otel_drift.ledger import revisions
 
         with self._database.reading() as connection:
-            return units.is_known(connection, result_id)
+            return revisions.is_known(connection, result_id)
 
     def cursor(self, source: str) -> str | None:
         """Where a source goes on from; None at its beginning."""

@@ -210,7 +210,8 @@ def _sqlite_engine(file: Path | None) -> Engine:
     def _begin(connection: Connection) -> None:
         # A deferred transaction that turns from reading to writing may fail at once; a writer says so from the start.
         reads = connection.get_execution_options().get(_READS)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 

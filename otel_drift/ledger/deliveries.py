@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -14,14 +14,7 @@ from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import annotation, delivery
 from otel_drift.model import Annotation, WriteReport
 
-# Statements of every commit, made once: making one takes longer than running it.
-_CURRENT = sa.select(annotation.c.annotation_id, annotation.c.revision, annotation.c.withdrawn).where(
-    annotation.c.annotation_id.in_(sa.bindparam("keys", expanding=True)), annotation.c.current
-)
-_OF_SINK = sa.select(delivery.c.annotation_id, delivery.c.revision, delivery.c.attempts).where(
-    delivery.c.sink == sa.bindparam("to"), delivery.c.annotation_id.in_(sa.bindparam("keys", expanding=True))
-)
-_SUPERSEDE = (
+_SUPERSEDE = (  # made once: making a statement takes longer than running it
     sa.update(delivery)
     .where(
         delivery.c.sink == sa.bindparam("to"),
@@ -32,21 +25,53 @@ _SUPERSEDE = (
 )
 
 
-def owe(connection: Connection, annotation_ids: Sequence[str], sinks: Iterable[str]) -> None:
-    """Owe each sink the current revision of each annotation, unless it was owed there before.
+class Current(NamedTuple):
+    """The current revision of an annotation."""
+
+    annotation_id: str
+    revision: int
+    withdrawn: bool
+
+
+class Owed(NamedTuple):
+    """What a sink was owed of an annotation before: the newest revision, and whether it may have got any."""
+
+    revision: int
+    attempted: bool
+
+
+def owe(connection: Connection, current: Sequence[Current], sink: str, before: Mapping[str, Owed]) -> None:
+    """Owe a sink the current revision of each annotation, unless it was owed there before.
 
     A revision that was still owed is superseded. A withdrawal is owed only where an earlier revision may have
     arrived.
+
+    Args:
+        connection: In a transaction.
+        current: The annotations, in the order they are to be owed.
+        sink: The sink's name, as the column holds it.
+        before: What the sink was owed of them.
     """
-    if not annotation_ids:
-        return
-    current = {
-        row.annotation_id: row
-        for chunk in chunks(annotation_ids)
-        for row in connection.execute(_CURRENT, {"keys": chunk})
-    }
-    for sink in dict.fromkeys(sinks):
-        _owe_sink(connection, [current[key] for key in annotation_ids if key in current], sink)
+    new = [
+        one for one in current if one.annotation_id not in before or before[one.annotation_id].revision < one.revision
+    ]
+    for chunk in chunks([one.annotation_id for one in new if one.annotation_id in before]):
+        connection.execute(_SUPERSEDE, {"to": sink, "keys": chunk})
+    records.insert(
+        connection,
+        delivery,
+        [
+            {
+                "annotation_id": one.annotation_id,
+                "revision": one.revision,
+                "sink": sink,
+                "state": "owed",
+                "attempts": 0,
+            }
+            for one in new
+            if not one.withdrawn or (one.annotation_id in before and before[one.annotation_id].attempted)
+        ],
+    )
 
 
 def hand_out(connection: Connection, sink: str, limit: int, not_since: int | None) -> list[Annotation]:
@@ -92,35 +117,6 @@ def counts(connection: Connection) -> dict[str, dict[str, int]]:
     for sink, state, number in connection.execute(query):
         found.setdefault(sink, {})[state] = number
     return found
-
-
-def _owe_sink(connection: Connection, rows: Sequence[sa.Row[Any, Any, Any]], sink: str) -> None:
-    sink = records.column(sink)
-    latest: dict[str, int] = {}
-    arrived: set[str] = set()
-    for chunk in chunks([row.annotation_id for row in rows]):
-        for known in connection.execute(_OF_SINK, {"to": sink, "keys": chunk}):
-            latest[known.annotation_id] = max(latest.get(known.annotation_id, 0), known.revision)
-            if known.attempts:
-                arrived.add(known.annotation_id)
-    new = [row for row in rows if latest.get(row.annotation_id, 0) < row.revision]
-    for chunk in chunks([row.annotation_id for row in new if row.annotation_id in latest]):
-        connection.execute(_SUPERSEDE, {"to": sink, "keys": chunk})
-    owed = [row for row in new if not row.withdrawn or row.annotation_id in arrived]
-    if owed:
-        connection.execute(
-            sa.insert(delivery),
-            [
-                {
-                    "annotation_id": row.annotation_id,
-                    "revision": row.revision,
-                    "sink": sink,
-                    "state": "owed",
-                    "attempts": 0,
-                }
-                for row in owed
-            ],
-        )
 
 
 def _close(connection: Connection, sink: str, annotation_ids: Sequence[str], state: str, reason: str | None) -> None:

@@ -56,13 +56,13 @@ class Desk:
         Raises:
             ConfigError: no item, or more than one, is called so.
         """
-        from otel_drift.ledger import items, reviews, units
+        from otel_drift.ledger import items, reviews, revisions, units
 
         with self._database.writing() as connection:
             item_id = _one(items.ids_like(connection, ref), ref)
             unit_id = reviews.resolve(connection, item_id, decision, by, why)
             said = units.republish(connection, [unit_id])
-            return items.shown(connection, item_id), units.sinks_of(connection, unit_id) if said else []
+            return items.shown(connection, item_id), revisions.sinks_of(connection, unit_id) if said else []
 
     def decided_items(self, audit: str | None = None) -> list[dict[str, Any]]:
         """Every confirmed or rejected item in full, oldest decision first."""

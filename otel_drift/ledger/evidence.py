@@ -36,16 +36,14 @@ def keep(connection: Connection, result_id: int, result: Unit, behind: Sequence[
     wanted = result.findings or result.outcome == "inconclusive" or _is_decision(result) or policy.demands(result)
     packet = records.to_json(rests_on.packet(result)) if wanted else None
     user = result.session.user
-    connection.execute(
-        sa.insert(evidence),
-        {
-            "result_id": result_id,
-            "frame": records.to_json(rests_on.frame(result)),
-            "for_user": None if user is None else records.column(user),
-            "packet": packet,
-            "packet_sha256": None if packet is None else records.sha256(packet),
-        },
-    )
+    held = {
+        "result_id": result_id,
+        "frame": records.to_json(rests_on.frame(result)),
+        "for_user": None if user is None else records.column(user),
+        "packet": packet,
+        "packet_sha256": None if packet is None else records.sha256(packet),
+    }
+    records.insert(connection, evidence, [held])
     rows = [
         {
             "result_id": result_id,
@@ -58,8 +56,7 @@ def keep(connection: Connection, result_id: int, result: Unit, behind: Sequence[
         for position, (_, refs) in enumerate(behind)
         for ref in refs
     ]
-    if rows:
-        connection.execute(sa.insert(passage), rows)
+    records.insert(connection, passage, rows)
 
 
 def complete(connection: Connection, result_id: int, result: Unit) -> None:

@@ -26,14 +26,13 @@ _SAID = sa.case(
 _LEAVE = sa.delete(membership).where(
     membership.c.run_id == sa.bindparam("of_run"), membership.c.unit_id == sa.bindparam("of_unit")
 )
-_JOIN = sa.insert(membership)
 
 
 def join(connection: Connection, run_id: int, unit_id: str, result_id: int, *, is_new: bool = False) -> None:
     """Note that a unit belongs to a run, with this result; `is_new`: the unit was never committed before."""
     if not is_new:
         connection.execute(_LEAVE, {"of_run": run_id, "of_unit": unit_id})
-    connection.execute(_JOIN, {"run_id": run_id, "unit_id": unit_id, "result_id": result_id})
+    records.insert(connection, membership, [{"run_id": run_id, "unit_id": unit_id, "result_id": result_id}])
 
 
 def runs(connection: Connection) -> list[dict[str, Any]]:

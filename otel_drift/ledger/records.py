@@ -1,4 +1,4 @@
-"""Model objects to JSON text and back, for the ledger's columns."""
+"""Model objects to JSON text and back, for the ledger's columns; and rows into its tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from otel_drift.model import Annotation, Attempt, Finding, JudgeAnswer, PromptRef, Session, Unit
 
@@ -41,6 +45,17 @@ def sha256(text: str) -> str:
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     """`values` in pieces: SQLite and PostgreSQL both limit the variables of one statement."""
     return (values[start : start + _MOST_VARIABLES] for start in range(0, len(values), _MOST_VARIABLES))
+
+
+def insert(connection: Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Add rows that name the same columns, if there are any; the statement is made once a table."""
+    if rows:
+        connection.execute(_insertion(table), rows)
+
+
+@cache
+def _insertion(table: sa.Table) -> sa.Insert:
+    return sa.insert(table)
 
 
 def column(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -32,9 +32,27 @@ _VERDICTS = _ITEMS.where(item.c.status.in_(_DECIDED))
 def settled(connection: Connection, result_id: int, result: Unit) -> tuple[Unit, dict[str, Verdict]]:
     """A unit as it was judged, with what people said of it; and their verdicts by item id."""
     verdicts = _verdicts(connection, result)
-    prints: dict[str, str] = {}
-    if result.findings:
-        rows = connection.execute(_PRINTS, {"of_result": result_id})
+    return apply(connection, result_id, result, verdicts), verdicts
+
+
+def apply(
+    connection: Connection,
+    result_id: int,
+    result: Unit,
+    verdicts: Mapping[str, Verdict],
+    prints: Mapping[str, str] | None = None,
+) -> Unit:
+    """A unit as it was judged, with these verdicts and the mutes in force put in.
+
+    Args:
+        connection: In a transaction.
+        result_id: The result in the ledger.
+        result: The unit as it was judged.
+        verdicts: What people said of it, by item id.
+        prints: The findings' fingerprints by event id, where they are known; else the ledger's.
+    """
+    if prints is None:
+        rows = connection.execute(_PRINTS, {"of_result": result_id}) if result.findings else ()
         prints = {row.event_id: row.fingerprint for row in rows}
     why = mutes.holding(connection, list(prints.values()))
     muted = {
@@ -42,7 +60,7 @@ def settled(connection: Connection, result_id: int, result: Unit) -> tuple[Unit,
         for one in result.findings
         if (key := prints.get(records.column(one.event_id))) is not None and key in why
     }
-    return review.settled(result, verdicts, muted), verdicts
+    return review.settled(result, verdicts, muted)
 
 
 def as_judged(connection: Connection, result: Unit) -> Unit:
@@ -52,20 +70,27 @@ def as_judged(connection: Connection, result: Unit) -> Unit:
     return review.as_judged(result, _verdicts(connection, result))
 
 
-def demand(connection: Connection, result_id: int, result: Unit, domain: str | None, *, is_new: bool = False) -> None:
+def demand(
+    connection: Connection, result_id: int, result: Unit, domain: str | None, *, is_new: bool = False
+) -> dict[str, Verdict]:
     """Bring the review items of a unit in line with its result.
 
     A decided finding stays decided. A decided unit is opened again if it changed. What was not decided and is no
     longer found is withdrawn, unless the result is inconclusive, which takes nothing back. A unit that `is_new`,
     never committed before, has no items of its own yet.
+
+    Returns:
+        People's verdicts on the unit and its findings that hold after this, by item id.
     """
     wanted = {one.item_id: one for one in policy.demands(result, domain)}
     unit_id = records.column(result.unit_id)
     known: dict[str, Any] = {}
     if not is_new:
         known = {row.item_id: row for row in connection.execute(_OF_UNIT, {"of_unit": unit_id})}
-    for chunk in chunks([key for key in wanted if key not in known]):
+    about = _item_ids(result)
+    for chunk in chunks([key for key in dict.fromkeys([*wanted, *about]) if key not in known]):
         known |= {row.item_id: row for row in connection.execute(_ITEMS, {"keys": chunk})}
+    verdicts = {key: _verdict(known[key]) for key in about if key in known and known[key].status in _DECIDED}
     now = time.time_ns()
     new, said = [], []
     for key, one in wanted.items():
@@ -86,6 +111,7 @@ def demand(connection: Connection, result_id: int, result: Unit, domain: str | N
             if all(getattr(row, name) == value for name, value in values.items()):
                 continue
             if values["status"] not in _DECIDED and row.status in _DECIDED:
+                verdicts.pop(key, None)
                 values |= {"resolved": None, "resolved_by": None, "why": None}
             connection.execute(sa.update(item).where(item.c.item_id == key).values(values))
         if row is None or row.status != values["status"]:
@@ -95,8 +121,9 @@ def demand(connection: Connection, result_id: int, result: Unit, domain: str | N
         if known[key].status in ("open", "triage"):
             connection.execute(sa.update(item).where(item.c.item_id == key).values(status="withdrawn"))
             said.append({"item_id": key, "result_id": result_id, "at": now, "status": "withdrawn"})
-    _insert(connection, item, new)
-    _insert(connection, log, said)
+    records.insert(connection, item, new)
+    records.insert(connection, log, said)
+    return verdicts
 
 
 def resolve(connection: Connection, item_id: str, decision: review.Decision, by: str, why: str) -> str:
@@ -116,15 +143,15 @@ def resolve(connection: Connection, item_id: str, decision: review.Decision, by:
 
 
 def _verdicts(connection: Connection, result: Unit) -> dict[str, Verdict]:
-    keys = [policy.unit_item_id(result.unit_id), *map(policy.finding_item_id, result.findings)]
     found: dict[str, Verdict] = {}
-    for chunk in chunks(keys):
-        for row in connection.execute(_VERDICTS, {"keys": chunk}):
-            by, why = row.resolved_by or "", row.why or ""
-            found[row.item_id] = Verdict(row.item_id, row.event_id, row.status, by, why, row.resolved or 0)
+    for chunk in chunks(_item_ids(result)):
+        found |= {row.item_id: _verdict(row) for row in connection.execute(_VERDICTS, {"keys": chunk})}
     return found
 
 
-def _insert(connection: Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(sa.insert(table), list(rows))
+def _verdict(row: sa.Row[Any]) -> Verdict:
+    return Verdict(row.item_id, row.event_id, row.status, row.resolved_by or "", row.why or "", row.resolved or 0)
+
+
+def _item_ids(result: Unit) -> list[str]:
+    return [policy.unit_item_id(result.unit_id), *map(policy.finding_item_id, result.findings)]

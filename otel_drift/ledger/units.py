@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift import findings
-from otel_drift.ledger import deliveries, evidence, history, records, reviews
+from otel_drift.ledger import evidence, history, records, reviews, revisions
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import annotation, attempt, contribution, delivery, finding, instructions, unit
-from otel_drift.model import SEVERITY_SCORES, Annotation, Attempt, Session, Unit
-from otel_drift.review import verdict_annotations
+from otel_drift.ledger.schema import attempt, finding, instructions, unit
+from otel_drift.model import Annotation, Attempt, Session, Unit
+from otel_drift.review import Verdict, verdict_annotations
 
 _SETTLED = ("answer_", "turn_exceeds_window", "comparison_exceeds_window", "source_exceeds_window")
 """How reasons for ``inconclusive`` begin that the same ask would meet again. After any other (judge down, time-out,
@@ -32,19 +32,6 @@ _SAME = sa.select(unit.c.result_id).where(_WITH_PRINT, unit.c.body_sha256 == sa.
 _OUTDATE = sa.update(unit).where(_IS_CURRENT).values(current=False)
 _ADD = sa.insert(unit).returning(unit.c.result_id)
 _INSTRUCTIONS = sa.select(instructions.c.sha256).where(instructions.c.sha256.in_(_KEYS))
-_SAID = sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == _UNIT)
-_STANDS = sa.union(
-    _SAID,
-    sa.select(annotation.c.annotation_id).where(
-        annotation.c.unit_id == _UNIT, annotation.c.current, annotation.c.withdrawn
-    ),
-)
-_UNSAY = sa.delete(contribution).where(contribution.c.unit_id == _UNIT, contribution.c.annotation_id.in_(_KEYS))
-_CONTRIBUTIONS = sa.select(contribution).where(contribution.c.annotation_id.in_(_KEYS)).order_by(contribution.c.unit_id)
-_LAST = sa.select(annotation).where(annotation.c.annotation_id.in_(_KEYS), annotation.c.current)
-_REPLACE = (
-    sa.update(annotation).where(annotation.c.annotation_id.in_(_KEYS), annotation.c.current).values(current=False)
-)
 
 
 def find(connection: Connection, unit_id: str, fingerprint: str, session: Session) -> Unit | None:
@@ -61,7 +48,7 @@ def commit(
     connection: Connection,
     run_id: int | None,
     result: Unit,
-    annotations: Sequence[Annotation] | Callable[[Unit], Sequence[Annotation]],
+    annotate: Sequence[Annotation] | Callable[[Unit], Sequence[Annotation]],
     sinks: Iterable[str],
     domain: str | None = None,
 ) -> Unit:
@@ -71,15 +58,13 @@ def commit(
         The unit with what people said of its findings.
     """
     judged = reviews.as_judged(connection, result)
-    result_id, is_new = _supersede(connection, run_id, judged)
+    result_id, is_new, prints = _supersede(connection, run_id, judged)
     if run_id is not None:
         history.join(connection, run_id, records.column(result.unit_id), result_id, is_new=is_new)
-    reviews.demand(connection, result_id, judged, domain, is_new=is_new)
-    settled, verdicts = reviews.settled(connection, result_id, judged)
-    machine = annotations(settled) if callable(annotations) else annotations
-    says = {one.id: one for one in machine}
-    says |= {one.id: one for one in verdict_annotations(settled, verdicts, says.keys())}
-    _say(connection, settled, says, sinks, is_new=is_new)
+    verdicts = reviews.demand(connection, result_id, judged, domain, is_new=is_new)
+    settled = reviews.apply(connection, result_id, judged, verdicts, prints)
+    says = _with_verdicts(annotate(settled) if callable(annotate) else annotate, settled, verdicts)
+    revisions.say(connection, settled.unit_id, says, sinks, keeps=settled.outcome == "inconclusive", is_new=is_new)
     return settled
 
 
@@ -96,41 +81,11 @@ def republish(connection: Connection, unit_ids: Iterable[str]) -> int:
         if row is None or session is None:
             continue
         settled, verdicts = reviews.settled(connection, row.result_id, _from_row(connection, row, session))
-        says = {one.id: one for one in findings.annotations(settled)}
-        says |= {one.id: one for one in verdict_annotations(settled, verdicts, says.keys())}
-        _say(connection, settled, says, sinks_of(connection, unit_id))
+        says = _with_verdicts(findings.annotations(settled), settled, verdicts)
+        sinks = revisions.sinks_of(connection, unit_id)
+        revisions.say(connection, unit_id, says, sinks, keeps=settled.outcome == "inconclusive")
         done += 1
     return done
-
-
-def sinks_of(connection: Connection, unit_id: str) -> list[str]:
-    """The sinks that were ever owed something of a unit."""
-    ids = sa.union(
-        sa.select(contribution.c.annotation_id).where(contribution.c.unit_id == unit_id),
-        sa.select(annotation.c.annotation_id).where(annotation.c.unit_id == unit_id),
-    )
-    query = sa.select(delivery.c.sink).distinct().where(delivery.c.annotation_id.in_(ids)).order_by(delivery.c.sink)
-    return list(connection.execute(query).scalars())
-
-
-def owe(connection: Connection, unit_id: str, sinks: Iterable[str], first: Sequence[str] = ()) -> None:
-    """Owe each sink what is current of a unit and was not delivered or owed there yet, withdrawals included.
-
-    Args:
-        connection: In a transaction.
-        unit_id: The unit.
-        sinks: Names of sinks.
-        first: Annotations owed before the unit's others, in this order.
-    """
-    unit_id = records.column(unit_id)
-    others = sorted(connection.execute(_STANDS, {"of_unit": unit_id}).scalars())
-    deliveries.owe(connection, list(dict.fromkeys([*first, *others])), sinks)
-
-
-def is_known(connection: Connection, result_id: str) -> bool:
-    """Whether an annotation has this id."""
-    query = sa.select(annotation.c.revision).where(annotation.c.annotation_id == records.column(result_id)).limit(1)
-    return connection.execute(query).first() is not None
 
 
 def _from_row(connection: Connection, row: sa.Row[Any], session: Session) -> Unit:
@@ -147,33 +102,24 @@ def _from_row(connection: Connection, row: sa.Row[Any], session: Session) -> Uni
     )
 
 
-def _say(
-    connection: Connection, result: Unit, says: dict[str, Annotation], sinks: Iterable[str], *, is_new: bool = False
-) -> None:
-    """Replace what a unit says, withdraw what it no longer says, and owe both; `is_new`: it never said anything."""
-    if is_new:
-        _contribute(connection, result.unit_id, says, ())
-        _revise(connection, result.unit_id, list(says))
-        deliveries.owe(connection, list(says), sinks)
-        return
-    said = set(connection.execute(_SAID, {"of_unit": records.column(result.unit_id)}).scalars())
-    # No verdict was reached, so nothing said before is taken back; only what is said anew replaces it.
-    vanished = set() if result.outcome == "inconclusive" else said - set(says)
-    _contribute(connection, result.unit_id, says, sorted(vanished | (said & set(says))))
-    touched = [*says, *sorted(vanished)]
-    _revise(connection, result.unit_id, touched)
-    owe(connection, result.unit_id, sinks, touched)
+def _with_verdicts(
+    machine: Sequence[Annotation], settled: Unit, verdicts: Mapping[str, Verdict]
+) -> dict[str, Annotation]:
+    """What a unit says by annotation id, people's verdicts included."""
+    says = {one.id: one for one in machine}
+    return says | {one.id: one for one in verdict_annotations(settled, verdicts, says.keys())}
 
 
 def _is_settled(reason: str | None) -> bool:
     return (reason or "").startswith(_SETTLED) and not (reason or "").startswith(_FAULTS)
 
 
-def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tuple[int, bool]:
+def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tuple[int, bool, dict[str, str] | None]:
     """Add the result and make it the current one, unless it is that already and no judge said anything new.
 
     Returns:
-        Its id, or that of the one there is; and whether the unit was never committed before.
+        Its id, or that of the one there is; whether the unit was never committed before; and the fingerprints of
+        the findings by event id, None where those the ledger holds count.
     """
     body = records.unit_to_json(result)
     bodies = [records.finding_to_json(one) for one in result.findings]
@@ -184,7 +130,7 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tupl
         known: int | None = connection.execute(_SAME, same).scalar()
         if known is not None:
             evidence.complete(connection, known, result)
-            return known, False
+            return known, False, None
     is_new = connection.execute(_OUTDATE, {"of_unit": unit_id}).rowcount == 0  # every unit has a current result
     session_id = result.session.session_id
     result_id: int = connection.execute(
@@ -210,9 +156,8 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tupl
         },
     ).scalar_one()
     behind = evidence.behind(result)
-    _keep_instructions(connection, result.attempts)
-    _insert(connection, attempt, [_attempt_row(result_id, one) for one in result.attempts])
-    _insert(
+    _keep_attempts(connection, result_id, result.attempts)
+    records.insert(
         connection,
         finding,
         [
@@ -232,24 +177,26 @@ def _supersede(connection: Connection, run_id: int | None, result: Unit) -> tupl
         ],
     )
     evidence.keep(connection, result_id, result, behind)
-    return result_id, is_new
+    prints = {records.column(one.event_id): known[0] for one, known in zip(result.findings, behind, strict=True)}
+    return result_id, is_new, prints
 
 
-def _keep_instructions(connection: Connection, attempts: Sequence[Attempt]) -> None:
+def _keep_attempts(connection: Connection, result_id: int, attempts: Sequence[Attempt]) -> None:
     bodies: dict[str, str] = {}
+    rows = []
     for one in attempts:
-        bodies |= records.messages_to_json(one)[1]
+        messages, said = records.messages_to_json(one)
+        bodies |= said
+        rows.append(_attempt_row(result_id, one, messages))
     known: set[str] = set()
     for chunk in chunks(list(bodies)):
         known |= set(connection.execute(_INSTRUCTIONS, {"keys": chunk}).scalars())
-    _insert(
-        connection,
-        instructions,
-        [{"sha256": digest, "body": body} for digest, body in bodies.items() if digest not in known],
-    )
+    new = [{"sha256": digest, "body": body} for digest, body in bodies.items() if digest not in known]
+    records.insert(connection, instructions, new)
+    records.insert(connection, attempt, rows)
 
 
-def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
+def _attempt_row(result_id: int, one: Attempt, messages: str) -> dict[str, Any]:
     answer = None if one.answer is None else records.answer_to_json(one.answer)
     return {
         "result_id": result_id,
@@ -262,7 +209,7 @@ def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
         "cached": one.cached,
         "errors": records.to_json(list(one.errors)),
         "messages_sha256": records.messages_sha256(one),
-        "messages": records.messages_to_json(one)[0],
+        "messages": messages,
         "answer": answer,
         "answer_sha256": None if answer is None else records.sha256(answer),
         "model": None if one.answer is None else records.column(one.answer.model),
@@ -270,73 +217,3 @@ def _attempt_row(result_id: int, one: Attempt) -> dict[str, Any]:
         "output_tokens": 0 if one.answer is None else one.answer.output_tokens,
         "cost": None if one.answer is None else one.answer.cost,
     }
-
-
-def _contribute(connection: Connection, unit_id: str, says: dict[str, Annotation], replaced: Sequence[str]) -> None:
-    unit_id = records.column(unit_id)
-    for chunk in chunks(replaced):
-        connection.execute(_UNSAY, {"of_unit": unit_id, "keys": chunk})
-    _insert(
-        connection,
-        contribution,
-        [
-            {"annotation_id": key, "unit_id": unit_id, "body": records.annotation_to_json(one)}
-            for key, one in says.items()
-        ],
-    )
-
-
-def _revise(connection: Connection, unit_id: str, annotation_ids: Sequence[str]) -> None:
-    """Add a revision wherever what all units together say is not what the last revision says."""
-    last: dict[str, sa.Row[Any]] = {}
-    said: dict[str, list[str]] = {}
-    for chunk in chunks(annotation_ids):
-        last |= {row.annotation_id: row for row in connection.execute(_LAST, {"keys": chunk})}
-        for one in connection.execute(_CONTRIBUTIONS, {"keys": chunk}):
-            said.setdefault(one.annotation_id, []).append(one.body)
-    new = [
-        row
-        for key in annotation_ids
-        if (row := _next_revision(key, records.column(unit_id), said.get(key, []), last.get(key)))
-    ]
-    for chunk in chunks([row["annotation_id"] for row in new if row["revision"] > 1]):
-        connection.execute(_REPLACE, {"keys": chunk})
-    _insert(connection, annotation, new)
-
-
-def _next_revision(
-    annotation_id: str, unit_id: str, said: Sequence[str], last: sa.Row[Any] | None
-) -> dict[str, Any] | None:
-    """The row of the next revision; None where nothing changed."""
-    if said:
-        body, withdrawn = max(said, key=_weight) if len(said) > 1 else said[0], False
-    elif last is None or last.withdrawn:
-        return None
-    else:
-        body, withdrawn = records.withdrawn(last.body), True
-    digest = records.sha256(body)
-    if last is not None and last.content_sha256 == digest:
-        return None
-    return {
-        "annotation_id": annotation_id,
-        "revision": 1 if last is None else last.revision + 1,
-        "current": True,
-        "unit_id": unit_id,
-        "withdrawn": withdrawn,
-        "content_sha256": digest,
-        "body": body,
-        "created": time.time_ns(),
-    }
-
-
-def _weight(body: str) -> tuple[float, int]:
-    """Which of several units' values stands: the worst; then one that could not be audited, so nothing looks clean."""
-    one = records.annotation_from_json(body, 0)
-    severity = SEVERITY_SCORES.get(str(one.metadata.get("severity")), 0.0)
-    outcome = str(one.metadata.get("outcome"))
-    return severity, {"inconclusive": 2, "not_applicable": 0}.get(outcome, 1)
-
-
-def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(sa.insert(table), rows)
