@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -231,8 +232,14 @@ def opened(kind: str, name: str, target: str, settings: Settings, **extra: Any) 
     """
     from otel_drift import plugins
 
-    options = dict(settings.connectors.get(name, {}))
     connector = plugins.load(kind, name)
+    options = dict(settings.connectors.get(name, {}))
+    other = {"sources": "sinks", "sinks": "sources"}.get(kind, kind)
+    if options and name in plugins.installed(other):
+        # One table for both: what only the other one knows is not for this one.
+        mine, theirs = (inspect.signature(one).parameters for one in (connector, plugins.load(other, name)))
+        if not any(one.kind is one.VAR_KEYWORD for one in mine.values()):
+            options = {key: value for key, value in options.items() if key in mine or key not in theirs}
     try:
         return connector(target, **extra, **options)
     except TypeError as error:

@@ -48,11 +48,15 @@ class LangfuseSource:
     """Reads from a Langfuse project, self-hosted v4 or Cloud, through the SDK's API client.
 
     Args:
-        target: ``[URL][?project=NAME]``; see `Connection.open`, which also takes `options`.
+        target: What follows ``langfuse:``, see `Connection.open`.
         on_problem: Told of each observation that could not be read.
+        public_key: Else ``LANGFUSE_PUBLIC_KEY``.
+        secret_key: Else ``LANGFUSE_SECRET_KEY``.
+        base_url: Else ``LANGFUSE_BASE_URL``.
+        timeout: Seconds for one request.
+        allow_plain_http: Let the keys travel unencrypted to another machine.
         history_days: How long before the window a session's earlier traces are looked for; 0 = without end, which is
             a heavy query on a large project.
-        options: Keys, URL, time-out.
 
     Raises:
         ConfigError: a key is missing or an option is wrong.
@@ -65,12 +69,23 @@ class LangfuseSource:
         target: str = "",
         *,
         on_problem: Callable[[RecordError], None] | None = None,
+        public_key: str | None = None,
+        secret_key: str | None = None,
+        base_url: str | None = None,
+        timeout: float = 60.0,
+        allow_plain_http: bool = False,
         history_days: float = 30.0,
-        **options: Any,
     ) -> None:
         if isinstance(history_days, bool) or not isinstance(history_days, int | float) or not 0 <= history_days < 36500:
             raise ConfigError("langfuse: history_days in [connectors.langfuse] is a number of days, 0 or more")
-        self.connection = Connection.open(target, **options)
+        self.connection = Connection.open(
+            target,
+            public_key=public_key,
+            secret_key=secret_key,
+            base_url=base_url,
+            timeout=timeout,
+            allow_plain_http=allow_plain_http,
+        )
         self.name = self.connection.name
         self.problem_count = 0
         self._on_problem = on_problem
