@@ -15,7 +15,7 @@ import orjson
 
 from otel_drift import retry
 from otel_drift.errors import ConfigError, PlatformError, RetryablePlatformError
-from otel_drift.retry import NO_RETRY, RetryPolicy
+from otel_drift.retry import RetryPolicy
 
 if TYPE_CHECKING:
     import httpx
@@ -120,6 +120,10 @@ class Answer:
                 ) from None
 
 
+class _SlowDownError(RetryablePlatformError):
+    """A 429."""
+
+
 class Platform:
     """An HTTP client for one platform. Safe to use from threads.
 
@@ -211,7 +215,8 @@ class Platform:
             content: Sent as it is.
             headers: Besides the client's.
             accept: Statuses besides 2xx that are answers and no errors.
-            retried: Whether it may be sent again when it is not known to have failed.
+            retried: Whether it may be sent again when it is not known to have failed. If not, only a 429 is retried:
+                what was refused for its rate was not done.
             timeout: Seconds, where this request takes longer than others.
 
         Raises:
@@ -227,7 +232,7 @@ class Platform:
         def once() -> Answer:
             return self._checked(self._send(method, path, pairs, body, sent, timeout), accept)
 
-        return retry.call(self._policy if retried else NO_RETRY, once, retry_on=RetryablePlatformError)
+        return retry.call(self._policy, once, retry_on=RetryablePlatformError if retried else _SlowDownError)
 
     def close(self) -> None:
         """Close the connections."""
@@ -285,8 +290,8 @@ class Platform:
             )
         if status in RETRYABLE:
             wait = retry.parse_retry_after(answer.headers.get("retry-after"))
-            words = "asks to slow down" if status == 429 else "failed"
-            raise RetryablePlatformError(f"{where} {words} ({status})", status=status, body=body, retry_after=wait)
+            kind, words = (_SlowDownError, "asks to slow down") if status == 429 else (RetryablePlatformError, "failed")
+            raise kind(f"{where} {words} ({status})", status=status, body=body, retry_after=wait)
         if 300 <= status < 400:
             raise PlatformError(f"{where} redirects ({status}); name the URL it redirects to", status=status)
         raise PlatformError(f"{where} refused a request ({status})", status=status, body=body)
