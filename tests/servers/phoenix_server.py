@@ -1,0 +1,179 @@
+"""A real Phoenix server for tests: private, in a temporary folder, without telemetry."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from otel_drift.model import Span
+from otlp_json import request_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / ".servers" / "phoenix" / "bin" / "phoenix"
+LONGEST_START = 300
+
+
+@dataclass(frozen=True)
+class Phoenix:
+    """A running server, and what tests do with it."""
+
+    url: str
+    http: httpx.Client
+
+    def ingest(self, project: str, spans: Sequence[Span]) -> None:
+        """Send spans by OTLP as an application does, and wait until they can be read."""
+        sent = self.http.post(
+            "/v1/traces", content=_protobuf(spans, project), headers={"content-type": "application/x-protobuf"}
+        )
+        assert sent.status_code == 200, sent.text
+        self.await_that(lambda: {span.span_id for span in spans} <= self.span_ids(project), "the spans are there")
+
+    def span_ids(self, project: str) -> set[str]:
+        """What spans the project has."""
+        path = self.path(project)
+        return {span["context"]["span_id"] for span in self.listed(f"{path}/spans", limit=1000)} if path else set()
+
+    def path(self, project: str) -> str:
+        """Where the API has a project; empty where there is none yet."""
+        found = [one["id"] for one in self.listed("/v1/projects", limit=1000) if one["name"] == project]
+        return f"/v1/projects/{found[0]}" if found else ""
+
+    def listed(self, path: str, **params: Any) -> list[dict[str, Any]]:
+        """All elements of a list; none where Phoenix says 404."""
+        found: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            answer = self.http.get(path, params={**params, **({"cursor": cursor} if cursor else {})})
+            if answer.status_code == 404:
+                return found
+            assert answer.status_code == 200, answer.text
+            found += answer.json()["data"]
+            cursor = answer.json()["next_cursor"]
+            if not cursor:
+                return found
+
+    def annotations(self, project: str, target: str, **params: Any) -> list[dict[str, Any]]:
+        """What stands on the spans, traces or sessions of a project; ours unless told otherwise."""
+        params = params or {"identifier": "otel-drift"}
+        return self.listed(f"/v1/projects/{project}/{target}_annotations", limit=1000, **params)
+
+    def annotate(self, target: str, **row: Any) -> str:
+        """Leave an annotation as a person or another program does; returns its id."""
+        body = {"data": [{"annotator_kind": "HUMAN", "identifier": "", **row}]}
+        answer = self.http.post(f"/v1/{target}_annotations", params={"sync": "true"}, json=body)
+        assert answer.status_code == 200, answer.text
+        made: str = answer.json()["data"][0]["id"]
+        return made
+
+    def run(self, script: str) -> str:
+        """Run a script with Phoenix' own client, in the server's environment; returns what it printed."""
+        done = subprocess.run(
+            [str(PROGRAM.with_name("python")), "-c", script],
+            env={**_clean(), "PHOENIX_ENDPOINT": self.url},
+            cwd=tempfile.gettempdir(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def await_that(self, holds: Callable[[], bool], what: str) -> None:
+        """Ask until it holds: spans are queued before they can be read."""
+        end = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < end, f"after a minute it is not so that {what}"
+            time.sleep(0.1)
+
+
+@contextmanager
+def running(**environment: str) -> Iterator[Phoenix]:
+    """Start a server on free ports and stop it, with everything it started, in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="otel-drift-phoenix-"))
+    http_port, grpc_port = _free_ports()
+    log = folder / "log"
+    settings = {
+        "PHOENIX_WORKING_DIR": str(folder),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_PORT": str(http_port),
+        "PHOENIX_GRPC_PORT": str(grpc_port),
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+        **environment,
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(PROGRAM), "serve"],
+            env=_clean() | settings,
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=60) as http:
+            _wait(http, process, log)
+            yield Phoenix(f"http://127.0.0.1:{http_port}", http)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(http: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(LONGEST_START * 4):
+        try:
+            if http.get("/healthz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        try:
+            process.wait(0.25)
+        except subprocess.TimeoutExpired:
+            continue
+        pytest.fail(f"Phoenix ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}")
+    pytest.fail(f"Phoenix is not up after {LONGEST_START} s: {log.read_text(errors='replace')[-2000:]}")
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as first, socket.socket() as second:
+        for probe in (first, second):
+            probe.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def _protobuf(spans: Sequence[Span], project: str) -> bytes:
+    """The spans as an OTLP request: Phoenix takes no JSON. The project is a resource attribute."""
+    from google.protobuf.json_format import ParseDict
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    request = request_of(spans)
+    for entry in request["resourceSpans"]:
+        attributes = [one for one in entry["resource"]["attributes"] if one["key"] != "openinference.project.name"]
+        entry["resource"]["attributes"] = [
+            *attributes,
+            {"key": "openinference.project.name", "value": {"stringValue": project}},
+        ]
+        for span in entry["scopeSpans"][0]["spans"]:
+            for key in {"traceId", "spanId", "parentSpanId"} & span.keys():
+                span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
+    return ParseDict(json.loads(json.dumps(request)), ExportTraceServiceRequest()).SerializeToString()
+
+
+def _clean() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PHOENIX_", "OTEL_"))}
