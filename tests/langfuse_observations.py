@@ -52,6 +52,8 @@ class Observations:
     def __init__(self) -> None:
         self.heaviest: timedelta | None = None
         """The longest time range a request may span before it is answered with 422; None = any."""
+        self.cuts_always = False
+        """Whether metadata are cut even where input and output are asked for, as published (4.16 does not)."""
         self.reads = 0
         self._versions: dict[tuple[str, str], list[Row]] = {}
         self._merged_at: dict[tuple[str, str], float] = {}
@@ -94,7 +96,7 @@ class Observations:
         page = shown[:limit]
         meta = {"cursor": _cursor_of(page[-1])} if page and len(shown) > limit else {}
         expanded = set((request.one("expandMetadata") or "").split(","))
-        return 200, {"data": [_selected(row, fields, expanded) for row in page], "meta": meta}
+        return 200, {"data": [self._selected(row, fields, expanded) for row in page], "meta": meta}
 
     def _shown(self) -> Iterable[Row]:
         """Each row once per version while it is unmerged; then all copies have the text of one, any, version."""
@@ -104,6 +106,18 @@ class Observations:
                 yield from ({**row, "input": texts["input"], "output": texts["output"]} for row in versions)
             else:
                 yield versions[-1]
+
+    def _selected(self, row: Row, fields: frozenset[str], expanded: set[str]) -> Row:
+        shown = {key: value for key, value in row.items() if key in fields}
+        if "model" not in fields:
+            shown |= dict.fromkeys(OF_THE_MODEL)
+        if "metadata" in shown and (self.cuts_always or "input" not in fields):
+            sdk = row["metadata"].get("scope.name") == "langfuse-sdk"
+            shown["metadata"] = {
+                key: value if key in expanded else _cut(value, as_json=sdk and not key.startswith(PLAIN))
+                for key, value in shown["metadata"].items()
+            }
+        return shown
 
     def _too_heavy(self, request: Request) -> bool:
         if self.heaviest is None:
@@ -167,19 +181,6 @@ def _fields(text: str | None) -> frozenset[str]:
     """The keys of the groups asked for; an unknown group is ignored."""
     groups = {"core", *(text.split(",") if text is not None else ("basic",))}
     return frozenset(key for name in groups for key in GROUPS.get(name, "").split()) | ALWAYS
-
-
-def _selected(row: Row, fields: frozenset[str], expanded: set[str]) -> Row:
-    shown = {key: value for key, value in row.items() if key in fields}
-    if "model" not in fields:
-        shown |= dict.fromkeys(OF_THE_MODEL)
-    if "metadata" in shown and "input" not in fields:
-        sdk = row["metadata"].get("scope.name") == "langfuse-sdk"
-        shown["metadata"] = {
-            key: value if key in expanded else _cut(value, as_json=sdk and not key.startswith(PLAIN))
-            for key, value in shown["metadata"].items()
-        }
-    return shown
 
 
 PLAIN = ("attributes.", "resourceAttributes.", "scope.")

@@ -153,12 +153,27 @@ def _as_sent(value: Any) -> Any:
 
 def _restore_content(observation: ObservationV2, attributes: dict[str, Any], scope: str) -> None:
     content = _content_keys(observation, attributes, scope)
+    if content is _GEN_AI and (variables := _variables(observation.input)) is not None:
+        attributes |= {f"gen_ai.prompt.variable.{name}": _as_sent(value) for name, value in variables.items()}
+        return
     given = dict(zip(content, (observation.input, observation.output), strict=True))
     said = {key: _as_sent(value) for key, value in given.items() if value is not None and value != ""}
     attributes |= {key: value for key, value in said.items() if key not in attributes}
     # An application's plain span becomes none of the Langfuse SDK for having been stored there.
     if content is _LANGFUSE and (said or scope in _SDK_SCOPES or not attributes):
         attributes["langfuse.observation.type"] = observation.type.lower()
+
+
+def _variables(given: Any) -> dict[str, Any] | None:
+    """The variables of a prompt template, which Langfuse takes for the messages; messages and answer are lost then."""
+    if not isinstance(given, str) or not given.startswith('{"variable":'):
+        return None
+    try:
+        parsed = json.loads(given)
+    except ValueError:
+        return None
+    variables = parsed["variable"] if len(parsed) == 1 else None
+    return variables if isinstance(variables, dict) else None
 
 
 def _content_keys(observation: ObservationV2, a: Mapping[str, Any], scope: str) -> _Content:
@@ -176,7 +191,7 @@ def _content_keys(observation: ObservationV2, a: Mapping[str, Any], scope: str) 
         if operation == "ai.toolCall":
             return _VERCEL_TOOL
         return _VERCEL_STEP if operation.endswith((".doGenerate", ".doStream")) else _VERCEL_RUN
-    if any(key.startswith("gen_ai.") for key in a):
+    if scope.startswith("openlit") or any(key.startswith("gen_ai.") for key in a):
         if observation.type == "TOOL" or a.get("gen_ai.operation.name") == "execute_tool":
             return _GEN_AI_TOOL
         return _PYDANTIC_RUN if scope == "pydantic-ai" and observation.type == "AGENT" else _GEN_AI
