@@ -279,3 +279,29 @@ def test_new_ledgers_may_be_opened_at_once_in_one_process(tmp_path: Path) -> Non
         thread.join()
 
     assert failures == []
+
+
+def test_no_statement_of_a_commit_reads_a_whole_table(file: Path) -> None:
+    """What a unit costs must not grow with the ledger; SQLite says how it would find the rows."""
+    import sqlalchemy as sa
+
+    said: list[tuple[str, object]] = []
+    with Ledger.open(file) as ledger:
+
+        def note(_connection: object, _cursor: object, sql: str, values: object, *_more: object) -> None:
+            said.append((sql, values))
+
+        sa.event.listen(ledger._database._engine, "before_cursor_execute", note)
+        one = unit(finding(3))
+        for result in (one, one, unit(finding(2))):
+            ledger.find_unit(result.unit_id, result.content_sha256, result.session)
+            commit(ledger, result)
+    plans: list[str] = []
+    with sqlite3.connect(file) as connection:
+        for sql, values in said:
+            if isinstance(values, tuple):  # many rows at once are only added
+                plans += [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+    connection.close()
+
+    assert [plan for plan in plans if plan.startswith("SEARCH otel_drift_unit ")]
+    assert not [plan for plan in plans if plan.startswith("SCAN otel_drift")]

@@ -196,6 +196,7 @@ def _sqlite_engine(file: Path | None) -> Engine:
         pool_size=1 if file is None else 8,
         max_overflow=0 if file is None else -1,
         pool_timeout=BUSY_SECONDS,
+        pool_use_lifo=True,  # the connection used last has the pages in memory
         hide_parameters=True,
     )
 

@@ -77,6 +77,9 @@ unit = sa.Table(
     sqlite_autoincrement=True,
 )
 
+unit_is_current = sa.text("otel_drift_unit.current")
+"""As the index has it: SQLAlchemy writes ``current = 1`` for SQLite, which then reads the whole table instead."""
+
 attempt = sa.Table(
     "otel_drift_attempt",
     metadata,

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from otel_drift import findings
 from otel_drift.ledger import evidence, history, records, reviews, revisions
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import attempt, finding, instructions, unit
+from otel_drift.ledger.schema import attempt, finding, instructions, unit, unit_is_current
 from otel_drift.model import Annotation, Attempt, Session, Unit
 from otel_drift.review import Verdict, verdict_annotations
 
@@ -25,7 +25,7 @@ _FAULTS = ("answer_empty", "answer_truncated")
 # Statements of every commit, made once: making one takes longer than running it.
 _UNIT: sa.BindParameter[str] = sa.bindparam("of_unit")
 _KEYS: sa.BindParameter[str] = sa.bindparam("keys", expanding=True)
-_IS_CURRENT = sa.and_(unit.c.unit_id == _UNIT, unit.c.current)
+_IS_CURRENT = sa.and_(unit.c.unit_id == _UNIT, unit_is_current)
 _WITH_PRINT = sa.and_(_IS_CURRENT, unit.c.fingerprint == sa.bindparam("print"))
 _FOUND = sa.select(unit).where(_WITH_PRINT, unit.c.body.is_not(None))
 _SAME = sa.select(unit.c.result_id).where(_WITH_PRINT, unit.c.body_sha256 == sa.bindparam("digest"))
@@ -76,7 +76,7 @@ def republish(connection: Connection, unit_ids: Iterable[str]) -> int:
     """
     done = 0
     for unit_id in dict.fromkeys(unit_ids):
-        row = connection.execute(sa.select(unit).where(unit.c.unit_id == unit_id, unit.c.current)).one_or_none()
+        row = connection.execute(sa.select(unit).where(unit.c.unit_id == unit_id, unit_is_current)).one_or_none()
         session = None if row is None or row.body is None else evidence.session_of(connection, row.result_id)
         if row is None or session is None:
             continue
