@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_samples import finding, unit
+from ledger_samples import finding, session, unit
 from otel_drift import findings
 from otel_drift.delivery import DeliveryReport, SinkDelivery, deliver
 from otel_drift.errors import ConfigError, SinkError
@@ -159,3 +159,51 @@ def test_a_sink_sees_the_latest_values_and_withdrawals(ledger: Ledger) -> None:
 
     standing = [one for one in platform.values.values() if not one.withdrawn]
     assert {(one.target, one.label) for one in standing} == {("session", "NONE")}
+
+
+def test_a_sink_down_for_an_hour_of_runs_loses_nothing_and_each_run_asks_it_once(ledger: Ledger) -> None:
+    number = 0
+    platform = Platform(failing(SinkError("503")))
+    for hour in range(4):
+        number += commit(ledger, "a", unit_id=f"unit-{hour}", session=session(f"shop|{hour}", f"session-{hour}"))
+        report = deliver(ledger, {"a": platform}, batch=5)
+        assert platform.batches == [5] * (hour + 1), "a sink that is down is not asked for batch after batch"
+    owed = len(set(ledger.delivery_counts()["a"])), report.sinks[0].owed
+    platform.behave = lambda _: None
+    done = deliver(ledger, {"a": platform})
+
+    assert owed == (1, ledger.delivery_counts()["a"]["written"])
+    assert done.problems == []
+    assert ledger.delivery_counts()["a"].keys() == {"written"}
+    assert {f"session-{hour}" for hour in range(4)} <= {one.session_id for one in platform.values.values()}
+    assert number >= done.sinks[0].written == len(platform.values)
+
+
+def test_a_new_revision_replaces_the_one_owed_to_a_sink_that_was_busy(ledger: Ledger) -> None:
+    """Of what an upserting platform refused for now only the newest value is written, once."""
+    platform = Platform(
+        lambda owed: WriteReport(rejected=tuple(Rejection(one.id, "busy", retryable=True) for one in owed))
+    )
+    for summary in ("First.", "Second.", "Third."):
+        one = unit(finding(3, explanation=summary), content_sha256=summary)
+        ledger.commit_unit(None, one, findings.annotations, ["a"])
+        deliver(ledger, {"a": platform})
+    made = {one.id for one in findings.annotations(one)}
+    platform.behave, platform.batches = lambda _: None, []
+    deliver(ledger, {"a": platform})
+
+    assert platform.values.keys() == made
+    assert platform.batches == [len(made)]
+    explained = [one.explanation for one in platform.values.values() if one.target == "span"]
+    assert [text for text in explained if text and "Third." in text]
+    assert not [text for text in explained if text and ("First." in text or "Second." in text)]
+
+
+def test_a_clean_session_costs_at_most_two_writes_and_a_second_run_none(ledger: Ledger) -> None:
+    one, platform = unit(), Platform()
+    for _ in range(2):
+        ledger.commit_unit(None, one, findings.annotations, ["a"])
+        deliver(ledger, {"a": platform})
+
+    assert one.outcome == "clean"
+    assert 0 < sum(platform.batches) <= 2
