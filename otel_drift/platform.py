@@ -291,6 +291,8 @@ class Platform:
         if status in RETRYABLE:
             wait = retry.parse_retry_after(answer.headers.get("retry-after"))
             kind, words = (_SlowDownError, "asks to slow down") if status == 429 else (RetryablePlatformError, "failed")
+            if wait is not None and wait > self._policy.total_seconds:  # a quota of the hour or the day
+                words += f" for {wait / 60:.0f} minutes"
             raise kind(f"{where} {words} ({status})", status=status, body=body, retry_after=wait)
         if 300 <= status < 400:
             raise PlatformError(f"{where} redirects ({status}); name the URL it redirects to", status=status)
