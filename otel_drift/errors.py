@@ -33,10 +33,14 @@ class ConfigError(OtelDriftError):
 
 
 class RecordError(OtelDriftError):
-    """One record of the input is broken; the rest goes on."""
+    """One record of the input is broken; the rest goes on.
 
-    def __init__(self, reason: str, *, file: str = "", record: str = "") -> None:
+    `lost` is false where the record was read all the same, without the part that is broken.
+    """
+
+    def __init__(self, reason: str, *, file: str = "", record: str = "", lost: bool = True) -> None:
         self.reason = reason
+        self.lost = lost
         self.file = file
         self.record = record
         super().__init__(": ".join(part for part in (file, record, reason) if part))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -240,8 +241,33 @@ def test_a_broken_record_is_named_and_the_rest_goes_on(otel_drift: Run, examples
 
     run = otel_drift("inspect", "mixed.jsonl", "--format", "json")
 
-    assert (run.returncode, len(run.stdout.splitlines())) == (0, 1)
+    assert (run.returncode, len(run.stdout.splitlines())) == (3, 1), "what was passed over is no success"
     assert "mixed.jsonl" in run.stderr
+
+
+def test_an_audit_of_a_file_that_was_cut_off_is_no_success(otel_drift: Run, examples: Path, tmp_path: Path) -> None:
+    """What could be read is audited, and --fail-on keeps its status; else 3, and the run's totals say how much."""
+    document = json.dumps(json.loads((examples / "pension-openinference.json").read_text()))
+    (tmp_path / "cut.json").write_text(document[:-200])
+
+    run = otel_drift("audit", "cut.json", "--format", "json", "--ledger", "cut.db")
+
+    assert (run.returncode, len(run.stdout.splitlines())) == (3, 1), run.stderr
+    assert otel_drift("audit", "cut.json", "--fail-on", "minor").returncode == 1
+    with sqlite3.connect(tmp_path / "cut.db") as ledger:
+        [(totals,)] = ledger.execute("SELECT totals FROM otel_drift_run")
+    assert json.loads(totals)["passed_over"] == 1
+
+
+def test_a_record_that_was_only_put_right_is_not_passed_over(otel_drift: Run, examples: Path, tmp_path: Path) -> None:
+    document = json.loads((examples / "pension-openinference.json").read_text())
+    document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["endTimeUnixNano"] = "1"
+    (tmp_path / "odd.json").write_text(json.dumps(document))
+
+    run = otel_drift("inspect", "odd.json", "--format", "json")
+
+    assert run.returncode == 0
+    assert "ends before it starts" in run.stderr
 
 
 def test_redaction_reaches_judge_and_output(otel_drift: Run, examples: Path, tmp_path: Path) -> None:

@@ -119,7 +119,10 @@ class OtlpFileSource:
             window.pos = len(_BOM)
             head = head[len(_BOM) :]
         if not head.strip():
-            self._log.report("empty file" if not stream.stopped else "nothing could be unpacked")
+            if stream.stopped:
+                self._log.report("nothing could be unpacked")
+            else:
+                self._log.report("empty file", lost=False)
         elif _JSON.match(head):
             yield from JsonWalk(window, decoding).records()
         elif looks_like_protobuf(head):

@@ -1,7 +1,8 @@
 """The command line: it parses, calls the pipeline, prints. Results on stdout, people-text and progress on stderr.
 
 Exit status: 0 done, 1 findings at or above ``--fail-on``, 2 usage or configuration, 3 a source, a sink or the ledger
-failed, 5 something could not be audited (inconclusive), 130 interrupted. (4 is for results that await a sign-off.)
+failed or broken records were passed over, 5 something could not be audited (inconclusive), 130 interrupted. (4 is for
+results that await a sign-off.)
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def main() -> None:
         prompts,
         record,
         review,
+        review_sync,
+        setup,
     )
 
     for name in ("stdout", "stderr"):  # None where the descriptor was closed

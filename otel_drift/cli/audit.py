@@ -68,6 +68,8 @@ class Totals:
     cost: float | None = None
     stored_failures: int = 0
     """Inconclusive units that rest on answers of earlier runs, which no further run would ask for again."""
+    passed_over: int = 0
+    """Broken records and files of the input: what they held was not audited."""
     sign_offs: int = 0
     """Units whose text may not go out before a person has signed it off."""
     held: int | None = None
@@ -102,6 +104,7 @@ class Totals:
         return {
             "units": self.units,
             "sessions": len(self.sessions),
+            "passed_over": self.passed_over,
             "outcomes": dict(self.outcomes),
             "severities": dict(self.severities),
             "types": dict(self.types),
@@ -120,7 +123,9 @@ class Totals:
             return 1
         if self.sign_offs:
             return 4
-        return 5 if self.outcomes["inconclusive"] else 0
+        if self.outcomes["inconclusive"]:
+            return 5
+        return 3 if self.passed_over else 0
 
 
 @app.command()
@@ -257,6 +262,7 @@ def _audit(asked: Asked, html: Path | None) -> int:
             advance(line, source, settings, held=totals.held)
         except SourceError as error:  # what other runs and this one have found is written all the same
             failure = error
+        totals.passed_over = source.lost_count
         delivered = delivery.deliver(line.ledger, sinks)
         line.ledger.end_run(line.run_id, totals.record())
     timeline.print_totals(notes, totals.record(), judge=line.judge)

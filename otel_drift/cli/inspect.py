@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import typer
+
 from otel_drift.cli import app
 from otel_drift.cli.common import (
     ConfigOption,
@@ -67,3 +69,5 @@ def inspect(
     inspection.print_inspection_totals(
         stderr_console(), spans=source.span_count, sessions=count, turns=turns, problems=source.problem_count
     )
+    if source.lost_count:
+        raise typer.Exit(3)

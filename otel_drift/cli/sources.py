@@ -87,6 +87,8 @@ class Reading:
 
         self.span_count = 0
         self.problem_count = 0
+        self.lost_count = 0
+        """Problems for which something was passed over that should have been read."""
         self._shown: Counter[str] = Counter()
         self._console = stderr_console()
         self._on_read: Callable[[int, int], None] = lambda _read, _total: None
@@ -182,6 +184,7 @@ class Reading:
 
     def _problem(self, problem: RecordError) -> None:
         self.problem_count += 1
+        self.lost_count += problem.lost
         if self._shown.total() < SHOWN_PROBLEMS and self._shown[problem.file] < SHOWN_OF_A_FILE:
             self._shown[problem.file] += 1
             warn(self._console, str(problem))

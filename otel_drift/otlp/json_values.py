@@ -165,7 +165,7 @@ class JsonValues:
             text = piece.decode()
         except UnicodeDecodeError:
             text = piece.decode(errors="replace")
-            self._decoding.log.report("invalid UTF-8 replaced", self._window.place())
+            self._decoding.log.report("invalid UTF-8 replaced", self._window.place(), lost=False)
         self._decoding.careful = True
         try:
             return _LENIENT.decode(text)

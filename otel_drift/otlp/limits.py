@@ -61,9 +61,15 @@ class ProblemLog:
         self.kept.clear()
         self.count = self.own_results = 0
 
-    def report(self, reason: str, record: str = "") -> None:
-        """Count one problem of the current file. `record` says which record: a line, a byte, an ordinal."""
-        problem = RecordError(reason, file=self.file, record=record)
+    def report(self, reason: str, record: str = "", *, lost: bool = True) -> None:
+        """Count one problem of the current file.
+
+        Args:
+            reason: what is wrong.
+            record: which record: a line, a byte, an ordinal.
+            lost: whether something was passed over that should have been read.
+        """
+        problem = RecordError(reason, file=self.file, record=record, lost=lost)
         self.count += 1
         if len(self.kept) < self._limits.max_problems:
             self.kept.append(problem)

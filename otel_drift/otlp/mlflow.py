@@ -42,7 +42,7 @@ def trace_from_mlflow(trace: Mapping[str, Any], decoding: Decoding, where: str =
             spans.append(_span(item, decoding))
         except RecordError as problem:
             decoding.truncated = []
-            decoding.report(problem.reason)
+            decoding.report(problem.reason, lost=True)
     known = {span.span_id for span in spans}
     for span in spans:
         if shared and (span.parent_id is None or span.parent_id not in known):

@@ -40,7 +40,7 @@ def record_from_protobuf(
             return _span(raw, resource, scope, decoding)
         return _log(raw, scope, decoding)
     except RecordError as problem:
-        decoding.report(problem.reason)
+        decoding.report(problem.reason, lost=True)
     decoding.truncated = []
     return None
 

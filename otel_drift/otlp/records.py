@@ -220,7 +220,7 @@ def record_from_json(
         return log_from_json(item, scope, decoding)
     except RecordError as problem:
         decoding.truncated = []
-        decoding.report(problem.reason)
+        decoding.report(problem.reason, lost=True)
         return None
 
 

@@ -50,9 +50,9 @@ class Decoding:
         self.where = ""
         self.truncated: list[str] = []
 
-    def report(self, reason: str) -> None:
-        """Count a problem of the current record."""
-        self.log.report(reason, self.where)
+    def report(self, reason: str, *, lost: bool = False) -> None:
+        """Count a problem of the current record, which is read all the same unless it is `lost`."""
+        self.log.report(reason, self.where, lost=lost)
 
 
 def identifier(value: Any, size: int, what: str) -> str:
