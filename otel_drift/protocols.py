@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -91,6 +91,36 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release what the sink holds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewVerdict:
+    """What a person decided on a platform about an audit's findings on an answer, or about a session as a whole.
+
+    `span_ref` is ``trace_id:span_id``; `at` nanoseconds since the epoch.
+    """
+
+    audit: str
+    span_ref: str | None
+    session_id: str | None
+    decision: Literal["confirmed", "rejected"]
+    by: str
+    why: str
+    at: int
+
+
+class ReviewQueue(Protocol):
+    """Where people review on a platform; a sink that has one offers ``review_queue(name=…)``."""
+
+    name: str
+
+    def push(self, items: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+        """Add review items (`span_ref`, else `session_id`), once each: how many were, and how many it does not hold."""
+        ...
+
+    def verdicts(self) -> Iterator[ReviewVerdict]:
+        """What was decided there."""
         ...
 
 

@@ -15,8 +15,10 @@ from otel_drift.retry import RetryPolicy
 from otel_drift_connectors.langfuse import scores
 from otel_drift_connectors.langfuse.comments import Comments
 from otel_drift_connectors.langfuse.connection import Connection
+from otel_drift_connectors.langfuse.review_queue import QUEUE, ReviewQueue
 from otel_drift_connectors.langfuse.scores import Standing
 from otel_drift_connectors.langfuse.sending import Sender, Sent
+from otel_drift_connectors.langfuse.setup import set_up
 
 READABLE_AT_ONCE = 100
 """Ids a request of v3/scores; its largest page."""
@@ -161,6 +163,14 @@ class LangfuseSink:
         for key in waiting:
             self._expected.pop(key, None)
         return WriteReport(tuple(key for key, missing in waiting.items() if not missing), (), tuple(rejected))
+
+    def review_queue(self, name: str | None = None) -> ReviewQueue:
+        """The annotation queue people review in; see `ReviewQueue`."""
+        return ReviewQueue(self.connection, name or QUEUE)
+
+    def set_up(self, audits: Sequence[str], *, queue: str | None = None, dashboard: bool = False) -> Iterator[str]:
+        """Make what the project needs once; see `setup.set_up`."""
+        return set_up(self.connection, audits, queue=queue, dashboard=dashboard)
 
     def close(self) -> None:
         """Close the connections."""
