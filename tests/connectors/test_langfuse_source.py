@@ -452,6 +452,12 @@ def test_the_command_line_reads_it(
     assert done.returncode == 0, done.stderr
     assert "sess-telecom-7f31-langfuse-observe" in done.stdout
     assert server.secret_key not in done.stdout + done.stderr
+    named = {**keys, "LANGFUSE_BASE_URL": server.url}
+    tried = otel_drift("audit", "langfuse", *asked, "--min-turns", "3", "--dry-run", env=named)
+    assert tried.returncode == 0, tried.stderr
+    assert "sess-telecom-7f31-langfuse-observe" in tried.stdout
+    written = [request.body for request in server.requests if request.method != "GET"]
+    assert all(body in ([], {"batch": []}) for body in written), "no more than a probe of the route"
 
 
 def test_the_sdk_is_imported_when_it_is_needed() -> None:

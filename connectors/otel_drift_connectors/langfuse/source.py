@@ -37,8 +37,10 @@ MERGING = RetryPolicy(attempts=8, total_seconds=90.0, initial=2.0, maximum=15.0)
 """How long an observation that shows once per version is read anew (measured: they are merged after some 15 s)."""
 
 _FIELDS = "core,basic,time,io,metadata,model,prompt,trace_context"
-_ROWS_AT_ONCE = 3000
-"""Observations of one request's traces that are aimed at: they are held in memory until they are seen to be unique."""
+_FULL_PAGE = 950
+"""Observations that a page is aimed at: a few more than it takes would cost a second request."""
+_PAGES_AT_ONCE = 3
+"""Pages of one list of traces, aimed at: they are held in memory until each observation is seen to be unique."""
 _BEFORE = timedelta(days=1)
 """How much earlier than its first known observation a trace is looked for: its session may be known from a late one."""
 _CUT = 200
@@ -159,6 +161,8 @@ class _Reading:
         """Every trace known so far, with the start of its first known observation."""
         self._sessions: set[str] = set()
         self._doubled: dict[str, None] = {}
+        self._said: dict[str, str | None] = {}
+        """What was said of sessions as a whole, of each that was asked for."""
         self._rated: dict[str, tuple[str, Span]] = {}
         """Sessions that were rated as a whole: what was said, and the root of the latest trace."""
         self._at_once = MOST_IDS
@@ -258,7 +262,7 @@ class _Reading:
             some = next(in_lists(trace_ids, self._at_once))
             trace_ids = trace_ids[len(some) :]
             rows = self._rows(some)
-            self._at_once = min(max(len(some) * _ROWS_AT_ONCE // max(len(rows), 1), 1), MOST_IDS)
+            self._at_once = _traces_at_once(len(rows) / len(some))
             doubled = _doubled(rows)
             self._doubled |= dict.fromkeys(doubled)
             yield [row for row in rows if row.trace_id not in doubled]
@@ -304,20 +308,25 @@ class _Reading:
             if row.trace_id is not None:
                 traces.setdefault(row.trace_id, []).append(row)
         on_trace = feedback.of_traces(self._connection, list(traces))
-        sessions = dict.fromkeys(row.session_id for row in rows if row.session_id)
-        on_session = feedback.of_sessions(self._connection, sessions) if sessions else {}
+        sessions = {row.session_id for row in rows if row.session_id} - self._said.keys()
+        self._said |= dict.fromkeys(sessions) | feedback.of_sessions(self._connection, sorted(sessions))
         made: list[Span] = []
         for trace_id, of_trace in traces.items():
             spans = spans_of(of_trace)
             if trace_id in on_trace:
                 spans[0] = _rated(spans[0], on_trace[trace_id])
-            for session in {row.session_id for row in of_trace if row.session_id in on_session}:
-                assert session is not None
-                known = self._rated.get(session)
-                if known is None or known[1].start <= spans[0].start:
-                    self._rated[session] = (on_session[session], spans[0])
+            for session in {row.session_id for row in of_trace if row.session_id}:
+                said, known = self._said[session], self._rated.get(session)
+                if said and (known is None or known[1].start <= spans[0].start):
+                    self._rated[session] = (said, spans[0])
             made += spans
         return made
+
+
+def _traces_at_once(observations_each: float) -> int:
+    """How many traces of such a size fill some pages, and nearly nothing of a further one."""
+    pages = min(max(int(MOST_IDS * observations_each / _FULL_PAGE), 1), _PAGES_AT_ONCE)
+    return min(max(int(pages * _FULL_PAGE / max(observations_each, 1)), 1), MOST_IDS)
 
 
 def _rated(root: Span, said: str) -> Span:
