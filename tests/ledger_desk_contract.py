@@ -370,6 +370,7 @@ class DeskContract:
         commit(ledger, drifted(session=told("shop|ada|s1") if "session" not in selector else told()))
         take(ledger)
         ledger.resolve("event-1", "confirmed", by="Ada", why=f"because {SECRET}")
+        ledger.mute("event-1", why=f"they asked about {SECRET}")
         before = {one["unit_id"]: one for one in ledger.record(since=0)}["unit-1"]
         assert SECRET in contents(ledger)
 
@@ -388,6 +389,7 @@ class DeskContract:
         for kept in ("answer_sha256", "messages_sha256", "cache_key", "number", "model"):
             assert [one[kept] for one in after["attempts"]] == [one[kept] for one in before["attempts"]]
         assert [one["status"] for one in after["review"]] == ["confirmed"]
+        assert [(one["why"], one["in_force"]) for one in ledger.mutes()] == [("(reason erased)", True)]
         other = [one for one in ledger.record(since=0) if one["unit_id"] == "unit-9"]
         assert (other[0]["report"] is None) == ("before" in selector)
 

@@ -1,8 +1,8 @@
 """Privacy deletion: texts go, hashes and a tombstone stay, and the record remains consistent.
 
 Kept: ids, times, outcomes, severities, codes, versions, counts, hashes. Erased: prompts and answers of judges, reports,
-findings' words and quotes, evidence, titles, explanations of annotations, what reviewers wrote, and the user, also in
-the session's key, of which a hash stays.
+findings' words and quotes, evidence, titles, explanations of annotations, what reviewers wrote, why they muted
+(the mute stays), and the user, also in the session's key, of which a hash stays.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from otel_drift.ledger.schema import (
     erasure,
     evidence,
     finding,
+    mute,
     passage,
     unit,
 )
 from otel_drift.ledger.schema import review as item
 from otel_drift.ledger.schema import review_log as log
 from otel_drift.redaction import opaque
+
+_ERASED = "(reason erased)"
 
 
 def concerned(
@@ -75,6 +78,7 @@ def erase(
         items |= set(connection.execute(sa.select(log.c.item_id).where(log.c.result_id.in_(chunk))).scalars())
         _erase_results(connection, chunk, now)
         counts["attempts"] += _erase_attempts(connection, chunk)
+        _erase_reasons(connection, chunk)
         texts = sa.update(finding).where(finding.c.result_id.in_(chunk)).values(body=None)
         counts["findings"] += connection.execute(texts).rowcount
         held = sa.update(evidence).where(evidence.c.result_id.in_(chunk))
@@ -117,6 +121,12 @@ def _erase_attempts(connection: Connection, result_ids: Any) -> int:
             .values(messages=None, answer=None, errors=records.to_json(errors))
         )
     return len(rows)
+
+
+def _erase_reasons(connection: Connection, result_ids: Any) -> None:
+    """Why findings of these results were muted, also by mutes that are over."""
+    events = sa.select(finding.c.event_id).where(finding.c.result_id.in_(result_ids))
+    connection.execute(sa.update(mute).where(mute.c.event_id.in_(events)).values(why=_ERASED))
 
 
 def _erase_answers(connection: Connection, keys: list[str], before: int | None) -> int:
