@@ -37,6 +37,14 @@ class Rate:
         """Wilson's interval; everything is possible where nothing was audited."""
         return wilson(self.found, self.sessions)
 
+    @property
+    def cautious(self) -> float:
+        """The share with two sessions of each kind added: no sample says that something never happens.
+
+        Source: Agresti and Coull, The American Statistician 52 (1998), 119-126.
+        """
+        return (self.found + 2) / (self.sessions + 4)
+
     def record(self) -> dict[str, Any]:
         """As JSON."""
         return {"found": self.found, "sessions": self.sessions, "rate": self.value, "interval": list(self.interval)}
@@ -109,7 +117,11 @@ def newcombe(a: Rate, b: Rate) -> tuple[float, float]:
 
 
 def sessions_needed(a: float, b: float) -> int:
-    """Sessions in each run to see such a difference at 95 % with a power of 80 %; at least a relevant one."""
+    """Sessions in each run to see such a difference at 95 % with a power of 80 %; at least a relevant one.
+
+    The usual normal approximation. It is too hopeful for shares of 0 and 1, so shares found in samples go in as
+    `Rate.cautious`.
+    """
     size = max(abs(b - a), RELEVANT)
     middle = (a + b) / 2
     spread = max(a * (1 - a) + b * (1 - b), 2 * max(middle, 0.02) * (1 - min(middle, 0.98)) * 0.5)
@@ -192,7 +204,7 @@ def _row(
         **row,
         "difference": {"value": b.value - a.value, "interval": [low, high]},
         "decision": decision,
-        "sessions_needed": sessions_needed(a.value, b.value) if decision == "undecided" else None,
+        "sessions_needed": sessions_needed(a.cautious, b.cautious) if decision == "undecided" else None,
     }
 
 

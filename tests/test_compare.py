@@ -223,3 +223,12 @@ def test_findings_over_the_command_line(otel_drift: Run, examples: Path) -> None
     assert sum(group["findings"] for group in by["type"]) == sum(group["findings"] for group in by["session"])
     assert otel_drift("findings", "--since", "2200-01-01", "--ledger", "l.db", "--format", "json").stdout == ""
     assert otel_drift("findings", "--since", "yesterday", "--ledger", "l.db").returncode == 2
+
+
+@pytest.mark.parametrize("found", [0, 10])
+def test_a_small_sample_of_only_one_kind_promises_no_quick_decision(found: int) -> None:
+    """Ten of ten alike do not say that the rate is 0 or 1: more sessions are asked for than those rates would need."""
+    overall = row(compare(run_of(found, 10), run_of(found, 10, start=5000)), "overall", "any finding")
+
+    assert overall["decision"] == "undecided"
+    assert overall["sessions_needed"] > 2 * sessions_needed(found / 10, found / 10)
