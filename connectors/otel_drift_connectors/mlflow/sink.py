@@ -175,7 +175,7 @@ class _Trace:
                     return found[0]
             sent = True
             answer = self._http.request("POST", f"{self._path}/assessments", json={"assessment": wanted}, retried=False)
-            return {**wanted, **answer.json()["assessment"]}
+            return {**answer.json()["assessment"], **wanted}
 
         return retry.call(POLICY, once, retry_on=RetryablePlatformError)
 

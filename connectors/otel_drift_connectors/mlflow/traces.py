@@ -156,4 +156,8 @@ def _json(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else _json(value)
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # MLflow gives every number with a point
+    return _json(value)
