@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,6 +16,8 @@ _STATUS = {"OK": 1, "ERROR": 2}
 _SCOPE = ("otel.scope.name", "otel.library.name")
 _VERSION = ("otel.scope.version", "otel.library.version")
 _NO_ATTRIBUTES = frozenset(("span.kind", "otel.status_code", "otel.status_description", "error", *_SCOPE, *_VERSION))
+_LISTS = ("tags", "finish_reasons", "stop_sequences", "otel_drift.links", "otel_drift.types")
+"""Ends of the names of attributes that conventions define as lists; other texts may be meant as JSON text."""
 _HEX = re.compile(r"[0-9a-fA-F]{1,32}\Z")
 
 
@@ -105,7 +108,20 @@ def _value(tag: Mapping[str, Any]) -> dict[str, Any]:
         return {"doubleValue": value}
     if kind == "binary":
         return {"bytesValue": value}
+    if isinstance(value, str) and value.startswith("[") and str(tag.get("key")).endswith(_LISTS):
+        return _list(value)
     return {"stringValue": value}
+
+
+def _list(text: str) -> dict[str, Any]:
+    """A list that arrived as JSON text."""
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"stringValue": text}
+    if not all(isinstance(item, str) for item in items):
+        return {"stringValue": text}
+    return {"arrayValue": {"values": [{"stringValue": item} for item in items]}}
 
 
 def _micros(value: Any) -> int:

@@ -41,7 +41,8 @@ TARGET = "otel_drift.target"
 _LOG_SEVERITIES = {"CRITICAL": SeverityNumber.ERROR, "MAJOR": SeverityNumber.WARN, "MINOR": SeverityNumber.WARN}
 _SCOPE = InstrumentationScope("otel_drift", otel_drift.__version__)
 _LONGEST_SPAN = 1_000_000
-"""Nanoseconds an audit span covers at the end of what it audits: its own time would stretch the trace."""
+"""Nanoseconds an audit span covers, at the end of the answer or the beginning of trace and session: more would stretch
+the trace."""
 
 
 def resource() -> Resource:
@@ -80,7 +81,11 @@ def audit_span(annotation: Annotation, writer: Resource) -> ReadableSpan | None:
     span_id = int.from_bytes(digest[:8], "big") or 1
     parent = _context(annotation.trace_id, annotation.span_id)
     earlier = [context for ref in annotation.links if (context := _context(*ref.split(":", 1)))]
-    end = max(annotation.end, annotation.start)
+    start, end = annotation.start, max(annotation.end, annotation.start)
+    if annotation.target == "span":
+        start = max(start, end - _LONGEST_SPAN)
+    else:  # a session ends long after its first trace, in which this span is
+        end = min(end, start + _LONGEST_SPAN)
     return ReadableSpan(
         SPAN_NAME,
         context=SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)),
@@ -89,7 +94,7 @@ def audit_span(annotation: Annotation, writer: Resource) -> ReadableSpan | None:
         attributes={**attributes(annotation), SPAN_KIND: "EVALUATOR"},
         links=[Link(context) for context in earlier],
         kind=SpanKind.INTERNAL,
-        start_time=max(annotation.start, end - _LONGEST_SPAN),
+        start_time=start,
         end_time=end,
         instrumentation_scope=_SCOPE,
     )

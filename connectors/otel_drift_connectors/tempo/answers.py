@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 from otel_drift.errors import RecordError
 from otel_drift.model import Span
@@ -162,7 +161,7 @@ def is_cut(text: str, limit: int) -> bool:
     if not begins_json:
         return True
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
+        json.loads(text)
+    except (ValueError, RecursionError):
         return True
     return False
