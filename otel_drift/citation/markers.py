@@ -82,6 +82,13 @@ _WORD_BEFORE = re.compile(
     r"\b(?:in|as|see|to|of|from|by|per|with|unlike|under|sources?|passages?|documents?|refs?\.?|references?)\s*$",
     re.IGNORECASE,
 )
+_ELEMENT = re.compile(
+    r"(?<![\w-])(?:[a-z]|args|argv|arr|array|buffer|cells|cols|columns|data|elements|entries|items|lines|list|lst|nums|"
+    r"queue|results|rows|stack|tuple|values|vector)(?=\[\d{1,3}\])"
+)
+"""A name that code gives a list, with an index right behind it."""
+_DAGGER = re.compile(r"(?P<number>\d{1,3})(?P<of_message>:\d{1,3})?†(?P<name>[^†]{0,150})")
+"""What OpenAI's file search writes: ``5†source``, ``4:1†leaflet.pdf``."""
 _OPENS = re.compile(r"(?:^|[.!?…\n])[\"'“(*_\s]*$")
 
 
@@ -211,6 +218,7 @@ class _Taken:
 
 
 def _counts_from_zero(answer: str, passages: int) -> bool:
+    answer = _ELEMENT.sub("_", answer)
     return "[0]" in answer and f"[{passages}]" not in answer and bool(re.search(r"[^\W\d_)\].] ?\[0\]", answer))
 
 
@@ -277,6 +285,9 @@ def _read_bracket(reader: _Reader, inside: str, start: int, end: int) -> tuple[M
         return "footnote", tuple(reader.footnote(key.strip(" ^")) for key in inside.split(","))
     if _NUMBERS.fullmatch(inside):
         return "number", () if _is_index(reader, inside, start, end) else _group(reader, inside)
+    dagger = _DAGGER.fullmatch(inside)
+    if dagger:
+        return "number", (_file_search(reader, dagger),)
     ordinal = _ORDINAL.fullmatch(inside)
     if ordinal:
         return "number", _group(reader, ordinal["numbers"])
@@ -285,6 +296,14 @@ def _read_bracket(reader: _Reader, inside: str, start: int, end: int) -> tuple[M
         return "named", reader.names(named["name"].strip())
     exact = named_target(inside, reader.passages, exact=True)
     return "named", (exact,) if exact.passages else ()
+
+
+def _file_search(reader: _Reader, mark: re.Match[str]) -> Target:
+    """The passage of a file that is named, else of a number; never dangling, as the numbers may count other results."""
+    found = reader.named(mark["name"].strip()) if mark["name"].strip() not in ("", "source") else None
+    if (found is None or not found.passages) and not mark["of_message"]:
+        found = reader.number(mark["number"])
+    return Target(mark[0], () if found is None else found.passages)
 
 
 def _ids(reader: _Reader, inside: str) -> tuple[Target, ...]:
@@ -307,6 +326,8 @@ def _is_index(reader: _Reader, inside: str, start: int, end: int) -> bool:
     before, after = reader.answer[max(0, start - 40) : start], reader.answer[end : end + 20]
     if re.search(r"[\w)\]]*(?:[_=(]|[a-z][A-Z]|\w\.\w)[\w)\]]*$", before) and not before[-1:].isspace():
         return True
+    if _is_element(reader.answer, start):
+        return True
     if re.match(r"[\w=(]|\.\w|\s*[=+*/<>]\s*\w", after):
         return True
     numbers = [int(n) for n in re.findall(r"\d+", inside)]
@@ -320,6 +341,14 @@ def _is_index(reader: _Reader, inside: str, start: int, end: int) -> bool:
     word = re.match(r"\s?([^\W\d_]+|%|°)", after)
     followed_by_unit = word is not None and (word[1] in "%°" or is_unit(word[1]))
     return not any(inside_range) or followed_by_unit or bool(_INTERVAL_BEFORE.search(before))
+
+
+def _is_element(answer: str, start: int) -> bool:
+    """Whether a list's name is right before the bracket: ``a[1]``, ``items[1]`` where ``items[0]`` is there, too."""
+    word = re.search(r"[a-z]+$", answer[max(0, start - 40) : start])
+    if word is None or not _ELEMENT.match(answer, start - len(word[0])):
+        return False
+    return len(word[0]) == 1 or f"{word[0]}[0]" in answer
 
 
 def _group(reader: _Reader, inside: str) -> tuple[Target, ...]:

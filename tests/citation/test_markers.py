@@ -46,6 +46,12 @@ def pointed(answer: str, passages: tuple[Passage, ...] = PASSAGES) -> list[tuple
         ("It is 2 mg [7].", [("[7]", ["dangling"])]),
         ("It is 2 mg [1, 9].", [("[1, 9]", [(0,), "dangling"])]),
         ("It is 2 mg 【2】.", [("【2】", [(1,)])]),
+        ("It is 2 mg 【2†source】.", [("【2†source】", [(1,)])]),
+        ("It is 2 mg 【4:1†venarel-start-copy.docx】.", [("【4:1†venarel-start-copy.docx】", [(1,)])]),
+        ("It is 2 mg【9†source】.", [("【9†source】", ["unknown"])]),
+        ("It is 2 mg 【4:0†source】.", [("【4:0†source】", ["unknown"])]),
+        ("See the results[1] and vitamin C[2].", [("[1]", [(0,)]), ("[2]", [(1,)])]),
+        ("It is 2 mg[0] or so[1].", [("[0]", [(0,)]), ("[1]", [(1,)])]),
         ("It is 2 mg [gl-start-02].", [("[gl-start-02]", [(1,)])]),
         ("It is 2 mg [GL-START-02; gl-diet-04].", [("[GL-START-02; gl-diet-04]", [(1,), (2,)])]),
         ("It is 2 mg [gl-start-09].", [("[gl-start-09]", ["dangling"])]),
@@ -100,6 +106,13 @@ def test_marks_point_where_they_say(answer: str, expected: list[tuple[str, list[
 def test_brackets_that_are_no_citations_are_never_dangling(answer: str) -> None:
     marks = find_marks(answer, PASSAGES).marks
     assert [mark.text for mark in marks for target in mark.targets if target.dangling] == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["The first is items[0], then items[1].", "Swap a[1] and b[2].", "Read data[0] [sic]."]
+)
+def test_an_element_of_a_list_is_no_mark(answer: str) -> None:
+    assert pointed(answer) == pointed(answer, NAMELESS) == []
 
 
 def test_a_name_is_not_dangling_where_the_trace_has_no_names() -> None:
