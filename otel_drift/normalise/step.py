@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.owners import Owner
-from otel_drift.normalise.values import load, structured
+from otel_drift.normalise.values import evaluated, load
 from otel_drift.otlp.values import PARTIAL_TRACE, TRUNCATED
 
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
@@ -187,8 +187,8 @@ class Step:
         if cut:
             self.truncated = True
             self.cut_length = max(self.cut_length, len(value))
-        elif parsed is value and value[:1] in ("[", "{"):
-            return structured(value)
+        elif parsed is value:
+            return evaluated(value)
         return parsed
 
     @property

@@ -15,6 +15,8 @@ MAX_REPR = 1_000_000
 """Longest Python repr (characters) that is parsed; `ast.literal_eval` needs memory many times that."""
 MAX_REPAIR = 2_000_000
 MAX_DEPTH = 60
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{},]', re.DOTALL)
+"""The next bracket or comma of a JSON text, or a whole string, in which brackets mean nothing."""
 
 
 def load(text: str) -> tuple[Any, bool]:
@@ -59,36 +61,26 @@ def repair(text: str) -> Any:
     if body[:1] not in ("[", "{") or not _plausible(body):
         return None
     stack: list[str] = []
-    cut, closers = 0, ""
-    in_string = escaped = False
-    for index, char in enumerate(body):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-            continue
-        if char == '"':
-            in_string = True
-        elif char in "[{":
+    cut = 0
+    for token in _STRUCTURE.finditer(body):
+        char = token[0]
+        if char in "[{":
             stack.append("]" if char == "[" else "}")
-            cut, closers = index + 1, "".join(reversed(stack))
+            cut = token.end()
         elif char in "]}":
             if not stack or stack.pop() != char:
                 return None
             if not stack:
                 return None  # complete: broken for another reason
-            cut, closers = index + 1, "".join(reversed(stack))
+            cut = token.end()
         elif char == ",":
-            cut, closers = index, "".join(reversed(stack))
+            cut = token.start()
         if len(stack) > MAX_DEPTH:
             return None
     if not stack:
         return None
     try:
-        return orjson.loads(body[:cut] + closers)
+        return orjson.loads(body[:cut] + "".join(reversed(stack)))
     except orjson.JSONDecodeError:
         return None
 
@@ -114,10 +106,13 @@ def structured(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     loaded, _ = load(value)
-    if loaded is value and value[:1] in ("[", "{"):
-        evaluated = literal(value)
-        return value if evaluated is None else _sound(evaluated)
-    return loaded
+    return evaluated(value) if loaded is value else loaded
+
+
+def evaluated(text: str) -> Any:
+    """The plain data whose Python repr `text` is; `text` itself where it is none."""
+    data = literal(text) if text[:1] in ("[", "{") else None
+    return text if data is None else _sound(data)
 
 
 def text_of(value: Any) -> str | None:
