@@ -306,6 +306,23 @@ def test_doubles_of_a_crash_are_cleared(demo: Demo) -> None:
     assert demo.standing([one]) == [(("span", f"{one.trace_id}:{one.span_id}", one.name), "MAJOR")]
 
 
+def test_what_a_person_overrode_stays_overridden(demo: Demo) -> None:
+    """The UI's edit makes a person's assessment that replaces ours: theirs counts, and ours sets no tag."""
+    one = next(one for one in sample_annotations(demo.spans) if (one.target, one.name) == ("span", "drift_severity"))
+    trace = str(one.trace_id)
+    demo.sink(demo.target).write([one])
+    (ours,) = demo.server.info(trace)["assessments"]
+    demo.server.assess(trace, one.name, "NONE", span_id=one.span_id, overrides=ours["assessment_id"])
+
+    demo.sink(demo.target).write([dataclasses.replace(one, label="CRITICAL", revision=2)])
+
+    standing = {each["source"]["source_id"]: each for each in demo.server.info(trace)["assessments"]}
+    assert (standing["bob"]["feedback"]["value"], standing["bob"]["valid"]) == ("NONE", True)
+    assert standing["otel-drift"]["valid"] is False
+    assert demo.server.search(demo.id, "feedback.drift_severity = 'CRITICAL'") == set()
+    assert "drift_severity" not in demo.server.info(trace)["tags"]
+
+
 def test_what_stands_takes_one_request(demo: Demo) -> None:
     annotations = sample_annotations(demo.spans)
     demo.sink(demo.target).write(annotations)
