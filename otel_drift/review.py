@@ -145,7 +145,13 @@ class _Place:
             "annotator": "human",
             "unit_id": self.unit.unit_id,
             "verdicts": [
-                {"event_id": one.event_id, "decision": one.decision, "by": terminal_safe(one.by), "at": one.at}
+                {
+                    "event_id": one.event_id,
+                    "decision": one.decision,
+                    "by": terminal_safe(one.by),
+                    "why": _reason(one),
+                    "at": one.at,
+                }
                 for one in given
             ],
         }
@@ -214,9 +220,12 @@ class _Place:
 
 
 def _sentence(verdict: Verdict) -> str:
+    return f"{verdict.decision.capitalize()} by {terminal_safe(verdict.by)}: {_reason(verdict)}"
+
+
+def _reason(verdict: Verdict) -> str:
     why = terminal_safe(verdict.why)
-    why = why if len(why) <= LONGEST_WHY else why[: LONGEST_WHY - 1].rstrip() + "…"
-    return f"{verdict.decision.capitalize()} by {terminal_safe(verdict.by)}: {why}"
+    return why if len(why) <= LONGEST_WHY else why[: LONGEST_WHY - 1].rstrip() + "…"
 
 
 def _window(turns: Sequence[Turn]) -> tuple[int, int]:

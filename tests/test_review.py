@@ -111,7 +111,8 @@ def test_review_over_the_command_line(otel_drift: Run, examples: Path, tmp_path:
     current = _current(tmp_path / "out.jsonl")
     trace_id, span_id = wrong["span_ref"].split(":")
     assert current[trace_id, span_id, "factual_drift.contradiction"]["label"] == "NONE"
-    assert current[trace_id, span_id, "factual_drift.review"]["metadata"]["verdicts"][0]["by"] == "Ada"
+    (said,) = current[trace_id, span_id, "factual_drift.review"]["metadata"]["verdicts"]
+    assert (said["by"], said["why"]) == ("Ada", "another plan")
 
     size = (tmp_path / "out.jsonl").stat().st_size
     again = otel_drift(*audit, "--format", "json")
