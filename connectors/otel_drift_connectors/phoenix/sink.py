@@ -124,6 +124,8 @@ class PhoenixSink:
                 waiting += [rest] if (rest := [one for one in batch if one.id not in absent]) else []
             elif len(batch) > 1:  # nothing of the batch was written: find the one that is refused
                 waiting += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+            elif answer.status == 404:  # an id that holds a comma cannot be told from several
+                missing += batch
             else:
                 outcome.refused.append(Rejection(batch[0].id, f"Phoenix refused it ({answer.status})"))
         return missing
