@@ -184,6 +184,37 @@ def test_a_session_that_crosses_the_window_is_read_whole(
     assert refs(rows) <= found
 
 
+def test_a_session_that_only_the_sdks_metadata_name_is_read_whole(
+    server: Server, load: Callable[..., list[Row]]
+) -> None:
+    """The SDK's metadata are stored as JSON, so that they are looked for as a part; another thread is none of it."""
+    rows = load(SESSIONS[1])
+    for row in rows:
+        indexing = row["type"] == "EMBEDDING" and row["isRootObservation"]
+        row["metadata"]["thread_id"] = "thread-10" if indexing else "thread-1"
+    server.observations.add(rows)
+    of_thread = [row for row in rows if row["metadata"]["thread_id"] == "thread-1"]
+    first = min(row["startTime"] for row in of_thread if row["type"] == "GENERATION")
+    moment = int(datetime.fromisoformat(first).timestamp() * 1000) * 1_000_000
+    spans = read(source(server), Window(moment, moment + 1_000_000))
+    traces = {row["traceId"] for row in of_thread}
+    assert {span.trace_id for span in spans} == traces
+
+
+def test_an_observation_that_cannot_be_read_is_reported_and_the_rest_goes_on(
+    server: Server, load: Callable[..., list[Row]]
+) -> None:
+    """A level, say, that a later server has and the SDK does not know."""
+    rows = load(TOOL)
+    broken = min((row for row in rows if row["type"] == "RETRIEVER"), key=lambda row: row["startTime"])
+    server.observations.add([{**broken, "level": "FATAL"}])
+    problems: list[RecordError] = []
+    found = {span.ref for span in read(source(server, on_problem=problems.append))}
+    assert found == refs(rows) - refs([broken])
+    assert [problem.record for problem in problems] == list(refs([broken]))
+    assert "level" in problems[0].reason
+
+
 def test_how_far_back_a_session_is_followed_is_a_setting(server: Server, load: Callable[..., list[Row]]) -> None:
     rows = load(TOOL)
     moved = [row for row in rows if row["traceId"] == rows[1]["traceId"]]

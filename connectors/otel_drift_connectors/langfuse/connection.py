@@ -30,6 +30,10 @@ _MIN_TIMEOUT = 60.0
 _SHOWN = 3
 
 
+class UnreadableAnswerError(PlatformError):
+    """The server answered in a form that the SDK does not know."""
+
+
 class Project(NamedTuple):
     """The project that the keys belong to."""
 
@@ -131,7 +135,7 @@ class Connection:
             ) from None
         except ValidationError as error:
             places = ", ".join(".".join(map(str, one["loc"])) for one in error.errors(include_input=False)[:_SHOWN])
-            raise PlatformError(
+            raise UnreadableAnswerError(
                 f"langfuse: {self.base_url} answered in a form that this version of the langfuse package cannot read "
                 f"(at {places[:200] or 'the top'}); upgrade otel-drift, langfuse or the server"
             ) from None

@@ -21,13 +21,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ATTRIBUTE, _RESOURCE, _SCOPE = "attributes.", "resourceAttributes.", "scope."
 _OWN = "langfuse.observation.metadata."
 _SDK_SCOPES = ("langfuse-sdk",)
-SESSION_KEYS = tuple(
-    _ATTRIBUTE + name
-    for name in (
-        *(f"traceloop.association.properties.{name}" for name in ("session_id", "sessionId", "conversation_id")),
-        *(f"traceloop.association.properties.{name}" for name in ("chat_id", "thread_id")),
-        *("mlflow.trace.session", "session_id", "sessionId", "conversation_id", "conversation.id", "thread_id"),
-    )
+_NAMES = ("session_id", "sessionId", "conversation_id", "thread_id")
+SESSION_KEYS = (
+    *(f"{_ATTRIBUTE}traceloop.association.properties.{name}" for name in (*_NAMES, "chat_id")),
+    *_NAMES,
+    *(_ATTRIBUTE + name for name in ("mlflow.trace.session", "conversation.id", *_NAMES)),
 )
 """Metadata keys that name a session Langfuse does not know (measured: it reads ``session.id``, ``langfuse.session.id``
 and ``gen_ai.conversation.id``)."""

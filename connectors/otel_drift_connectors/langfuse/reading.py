@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from otel_drift.errors import PlatformError
-from otel_drift_connectors.langfuse.connection import Connection
+from otel_drift.errors import PlatformError, RecordError
+from otel_drift_connectors.langfuse.connection import Connection, UnreadableAnswerError
 
 if TYPE_CHECKING:
     from langfuse.api.commons.types.observation_v2 import ObservationV2
@@ -41,9 +41,9 @@ def all_tags(tags: Sequence[str]) -> Filter:
     return {"type": "arrayOptions", "column": "tags", "operator": "all of", "value": list(tags)}
 
 
-def metadata_is(key: str, value: str) -> Filter:
+def metadata_is(key: str, value: str, operator: str = "=") -> Filter:
     """A filter on a metadata key, which matches the text that was sent."""
-    return {"type": "stringObject", "column": "metadata", "key": key, "operator": "=", "value": value}
+    return {"type": "stringObject", "column": "metadata", "key": key, "operator": operator, "value": value}
 
 
 def in_lists(ids: Iterable[str], most: int = MOST_IDS) -> Iterator[list[str]]:
@@ -67,6 +67,7 @@ def observations(
     fields: str,
     filters: Sequence[Filter] = (),
     *,
+    report: Callable[[RecordError], None],
     since: datetime | None = None,
     until: datetime | None = None,
     **more: Any,
@@ -79,6 +80,7 @@ def observations(
         connection: To the server.
         fields: Field groups, comma-separated.
         filters: All must match.
+        report: Told of each observation that cannot be read.
         since: None = from the beginning.
         until: None = to the end.
         more: Parameters of the SDK's ``observations.get_many``.
@@ -95,7 +97,7 @@ def observations(
         since, until = ranges.pop()
         oldest: datetime | None = None
         try:
-            for page in _pages(connection, {**query, "from_start_time": since, "to_start_time": until}):
+            for page in _pages(connection, {**query, "from_start_time": since, "to_start_time": until}, report):
                 fresh = [row for row in page if (row.trace_id, row.id) not in last_moment]
                 yield fresh
                 oldest = page[-1].start_time if page else oldest
@@ -130,14 +132,57 @@ def scores(connection: Connection, **filters: Any) -> Iterator[ScoreV3]:
             return
 
 
-def _pages(connection: Connection, query: Mapping[str, Any]) -> Iterator[list[ObservationV2]]:
+def _pages(
+    connection: Connection, query: Mapping[str, Any], report: Callable[[RecordError], None]
+) -> Iterator[list[ObservationV2]]:
     cursor: str | None = None
     while True:
-        answer = connection.ask(connection.api.observations.get_many, cursor=cursor, **query)
-        yield answer.data
-        cursor = answer.meta.cursor
+        asked = {**query, "cursor": cursor}
+        try:
+            answer = connection.ask(connection.api.observations.get_many, **asked)
+            page, cursor = answer.data, answer.meta.cursor
+        except UnreadableAnswerError:
+            page, cursor = _readable(connection, asked, report)
+        yield page
         if not cursor:
             return
+
+
+def _readable(
+    connection: Connection, query: Mapping[str, Any], report: Callable[[RecordError], None]
+) -> tuple[list[ObservationV2], str | None]:
+    """The observations of a page that the SDK can read, where it refuses the page for one that it cannot."""
+    from langfuse.api.commons.types.observation_v2 import ObservationV2
+    from langfuse.api.core.pydantic_utilities import parse_obj_as
+    from pydantic import ValidationError
+
+    params = [(_camel(name), one) for name, value in query.items() for one in _words(value)]
+    answer = connection.http.get("/api/public/v2/observations", params).json()
+    page: list[ObservationV2] = []
+    for row in answer["data"]:
+        try:
+            page.append(parse_obj_as(ObservationV2, row))
+        except ValidationError as error:
+            places = {".".join(map(str, one["loc"])) for one in error.errors(include_input=False)}
+            record = f"{row.get('traceId')}:{row.get('id')}" if isinstance(row, dict) else ""
+            report(RecordError(f"an observation in an unknown form (at {', '.join(sorted(places))})", record=record))
+    return page, answer["meta"].get("cursor")
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _words(value: Any) -> list[str]:
+    """A parameter of the SDK's as it goes into the query."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [word for one in value for word in _words(one)]
+    if isinstance(value, datetime):
+        return [value.isoformat().replace("+00:00", "Z")]
+    return [str(value).lower() if isinstance(value, bool) else str(value)]
 
 
 def _halves(

@@ -156,7 +156,8 @@ class _Reading:
         self._window = window
         self._since, self._until = _time(window.since), _time(window.until)
         self._earliest = self._since - history if history and not window.sessions else None
-        self._report = report
+        self._tell = report
+        self._told: set[str] = set()
         self._started: dict[str, datetime] = {}
         """Every trace known so far, with the start of its first known observation."""
         self._sessions: set[str] = set()
@@ -180,6 +181,12 @@ class _Reading:
             yield self._finished(self._merged(some))
         yield [_rated(root, said) for said, root in self._rated.values()]
 
+    def _report(self, problem: RecordError) -> None:
+        """Tell of a problem, once, however often its observation is met."""
+        if str(problem) not in self._told:
+            self._told.add(str(problem))
+            self._tell(problem)
+
     # Which traces
 
     def _in_window(self) -> list[str]:
@@ -197,9 +204,9 @@ class _Reading:
         if self._window.tags:
             filters.append(all_tags(self._window.tags))
         if filters:
-            return self._new(observations(self._connection, "core", filters, **within))
-        roots = self._new(observations(self._connection, "core", is_root_observation=True, **within))
-        calls = observations(self._connection, "core", is_root_observation=False, type="GENERATION", **within)
+            return self._new(self._observations("core", filters, **within))
+        roots = self._new(self._observations("core", is_root_observation=True, **within))
+        calls = self._observations("core", is_root_observation=False, type="GENERATION", **within)
         return [*roots, *self._new(calls)]
 
     def _named(self) -> list[str]:
@@ -207,12 +214,12 @@ class _Reading:
         found: list[str] = []
         for some in in_lists(self._window.sessions):
             missing = set(some)
-            for page in observations(self._connection, "core,basic", [any_of("sessionId", some)]):
+            for page in self._observations("core,basic", [any_of("sessionId", some)]):
                 missing -= {row.session_id for row in page if row.session_id}
                 found += self._new([page])
             for session in sorted(missing):
                 for key in SESSION_KEYS:
-                    if new := self._new(observations(self._connection, "core", [metadata_is(key, session)])):
+                    if new := self._new(self._by_metadata(key, session)):
                         found += new
                         break
         return found
@@ -223,13 +230,10 @@ class _Reading:
         self._sessions |= {session for _, session in marks}
         for since, until in self._outside():
             for some in in_lists([session for key, session in marks if not key]):
-                found += self._new(
-                    observations(self._connection, "core", [any_of("sessionId", some)], since=since, until=until)
-                )
+                found += self._new(self._observations("core", [any_of("sessionId", some)], since=since, until=until))
             for key, session in marks:
                 if key:
-                    only = [metadata_is(key, session)]
-                    found += self._new(observations(self._connection, "core", only, since=since, until=until))
+                    found += self._new(self._by_metadata(key, session, since=since, until=until))
         return found
 
     def _outside(self) -> list[tuple[datetime | None, datetime | None]]:
@@ -239,6 +243,21 @@ class _Reading:
             [(self._until, None)] if self._until < datetime.now(UTC) else []
         )
         return [(self._earliest, self._since), *after]
+
+    def _by_metadata(self, key: str, session: str, **within: Any) -> Iterator[list[ObservationV2]]:
+        """Observations that name a session under a metadata key.
+
+        What the SDK wrote is stored as JSON, quotes and all, on some servers: it is looked for as a part.
+        """
+        if key.startswith("attributes."):
+            yield from self._observations("core", [metadata_is(key, session)], **within)
+            return
+        part = [metadata_is(key, session, "contains")]
+        for page in self._observations("core,metadata", part, expand_metadata=key, **within):
+            yield [row for row in page if str((row.metadata or {}).get(key)) == session]
+
+    def _observations(self, fields: str, filters: Sequence[Filter] = (), **more: Any) -> Iterator[list[ObservationV2]]:
+        return observations(self._connection, fields, filters, report=self._report, **more)
 
     def _new(self, pages: Iterator[list[ObservationV2]] | list[list[ObservationV2]]) -> list[str]:
         """Take note of the traces on some pages; returns those not known before."""
@@ -275,7 +294,7 @@ class _Reading:
         return rows
 
     def _of_traces(self, trace_ids: list[str], since: datetime, **more: Any) -> list[ObservationV2]:
-        pages = observations(self._connection, _FIELDS, [any_of("traceId", trace_ids)], since=since, **more)
+        pages = self._observations(_FIELDS, [any_of("traceId", trace_ids)], since=since, **more)
         return [row for page in pages for row in page]
 
     def _merged(self, trace_ids: list[str]) -> list[ObservationV2]:
