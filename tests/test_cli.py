@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -268,6 +269,18 @@ def test_a_record_that_was_only_put_right_is_not_passed_over(otel_drift: Run, ex
 
     assert run.returncode == 0
     assert "ends before it starts" in run.stderr
+
+
+def test_other_files_in_a_folder_are_no_loss_but_a_named_one_is(
+    otel_drift: Run, examples: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(examples / "pension-openinference.json", folder)
+    (folder / "labels.json").write_text('{"labels": [1, 2]}')
+
+    assert otel_drift("inspect", "folder").returncode == 0
+    assert otel_drift("inspect", "folder/labels.json", "folder").returncode == 3
 
 
 def test_redaction_reaches_judge_and_output(otel_drift: Run, examples: Path, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ class OtlpFileSource:
         opened = 0
         page: list[Record] = []
         for file in files:
+            self._log.named = file.named
             self._log.file = os.fsencode(file.path).decode(errors="replace")
             try:
                 stream = FileBytes(file.path, self._limits, follow_link=file.named, on_bytes=self._progress)
@@ -132,7 +133,7 @@ class OtlpFileSource:
         elif _JSON_LATER.search(head):
             yield from JsonWalk(window, decoding).records()
         else:
-            self._log.report(_unknown(head))
+            self._log.no_telemetry(_unknown(head))
 
     def _counted(self, page: list[Record]) -> list[Record]:
         spans = sum(isinstance(record, Span) for record in page)

@@ -189,7 +189,7 @@ class JsonWalk:
                 if len(self._envelope.ready) >= PAGE:
                     yield self._envelope.take()
         except RecordError as problem:
-            self._decoding.log.report(problem.reason, where)
+            self._decoding.log.no_telemetry(problem.reason, where)
 
     # Documents level by level
 
@@ -294,7 +294,7 @@ class JsonWalk:
             self._envelope.close_scope()
         if not self._payload_seen.get(self._level, True):
             if self._level == _REQUEST:
-                self._decoding.log.report(NO_REQUEST, self._window.place())
+                self._decoding.log.no_telemetry(NO_REQUEST, self._window.place())
             elif self._level in self._unknown:
                 reason = no_payload(_INTO[self._level], self._unknown[self._level])
                 self._decoding.log.report(reason, self._window.place())

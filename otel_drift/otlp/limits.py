@@ -51,6 +51,8 @@ class ProblemLog:
         self.file = file
         self.kept: list[RecordError] = []
         self.count = 0
+        self.named = True
+        """Whether the user named the file; one found in a folder may be there for something else."""
         self.own_results = 0
         """Results of otel-drift's own (a ``jsonl`` sink in an input folder) that were passed over."""
         self._limits = limits
@@ -75,3 +77,7 @@ class ProblemLog:
             self.kept.append(problem)
         if self._on_problem is not None:
             self._on_problem(problem)
+
+    def no_telemetry(self, reason: str, record: str = "") -> None:
+        """Count a document that is no telemetry: something is lost only where the user named its file."""
+        self.report(reason, record, lost=self.named)
