@@ -29,6 +29,7 @@ QUIET = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven workers and 80 seconds, which assessments don't need
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
+    "MLFLOW_MODEL_CATALOG_URI": "",  # prices of models, asked for on the internet at ingestion
 }
 
 
