@@ -346,6 +346,8 @@ def test_around_midnight_it_waits_twice_as_long(
         scores.swallow_names = {"lost"}
         deliver(open_sink(), finding(name="lost"))
         assert 165 < sum(waits) <= 180
+        scores.delay = 23.0
+        assert len(deliver(open_sink(), finding(name=f"at-{hour}")).written) == 1
 
 
 def test_reading_back_asks_only_for_what_is_missing(
