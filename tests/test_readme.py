@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from model_server import ModelServer
-from otel_drift import cli
+from otel_drift import cli, plugins
 from scripted import finds_nothing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +59,23 @@ def test_the_command_works(command: str, promised: int, folder: Path) -> None:
 
     assert run.returncode in ({0, 1} if "--fail-on" in command else {promised}), run.stderr
     assert "Traceback" not in run.stderr
+
+
+def console_commands() -> list[str]:
+    """Commands shown with a prompt need a server: tests/servers runs their like; here each must be one there is."""
+    blocks = re.findall(r"```console\n(.*?)```", "\n".join(page.read_text() for page in PAGES), flags=re.S)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("$ otel-drift ")]
+    return sorted({line.removeprefix("$ ").partition(" #")[0].strip() for line in lines})
+
+
+@pytest.mark.parametrize("command", console_commands())
+def test_the_console_command_is_one_there_is(command: str) -> None:
+    """``--help`` behind it: typer refuses an unknown command or option first."""
+    done = CliRunner().invoke(app_with_all_commands(), [*shlex.split(command)[1:], "--help"])
+
+    assert done.exit_code == 0, done.output
+    for source in re.findall(r"(?:audit|inspect|check) ([a-z-]+)(?=[: ]|$)", command):
+        assert source in {*plugins.installed("sources"), *plugins.installed("sinks"), "sqlite-traces"}, source
 
 
 def test_there_are_commands_to_try() -> None:
