@@ -319,20 +319,20 @@ def test_people_find_findings_in_the_browser(
     """The guide's link to a filtered list, for a severity and for a type; and the links of the reports."""
     chromium = require(shutil.which("chromium"), "Chromium is not installed (apt-get install chromium)")
     require(find_spec("playwright"), "playwright is not installed (pip install playwright)")
-    spans = critical(phoenix, otel_drift, "seen", "seen-1")
+    spans = critical(phoenix, otel_drift, "found", "found-1")
     with browsed(chromium) as page:
         for number, condition in enumerate(SPAN_FILTERS[:2]):
-            page.goto(f"{phoenix.url}{phoenix.path('seen')[3:]}/spans?spanFilterCondition={quote(condition)}")
+            page.goto(f"{phoenix.url}{phoenix.path('found')[3:]}/spans?spanFilterCondition={quote(condition)}")
             row = page.locator("table tbody tr", has_text="chat sample-model")
             row.first.wait_for()
             assert row.count() == page.locator("table tbody tr").count() == 1, condition
             page.screenshot(path=tmp_path / f"spans-{number}.png")
-        links = PhoenixSource(f"{phoenix.url}?project=seen")
+        links = PhoenixSource(f"{phoenix.url}?project=found")
         OPENED.append(links)
         page.goto(links.trace_url.replace("{span_id}", spans[-1].span_id))
         page.get_by_text("factual_drift.contradiction").first.wait_for()
         page.screenshot(path=tmp_path / "span.png")
-        page.goto(links.session_url.replace("{session_id}", "seen-1"))
+        page.goto(links.session_url.replace("{session_id}", "found-1"))
         page.get_by_text("drift_severity").first.wait_for()
         page.screenshot(path=tmp_path / "session.png")
 
@@ -359,6 +359,8 @@ def browsed(chromium: str) -> Iterator[Any]:
 def critical(phoenix: Phoenix, otel_drift: Cli, project: str, session_id: str) -> list[Span]:
     """Ingest a drifting and a harmless conversation, and audit them with a judge that finds a CRITICAL event."""
     spans = conversation(session_id)
+    if phoenix.annotations(phoenix.path(project)[len("/v1/projects/") :] or "none", "span"):
+        return spans  # an earlier test has done so
     phoenix.ingest(project, [*spans, *conversation(f"{session_id}-calm", turns=DRIFTING[:1])])
     audited(phoenix, otel_drift, project, drifting(), "ledger.db")
     return spans
