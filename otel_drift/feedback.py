@@ -41,7 +41,8 @@ def is_negative(feedback: str | None) -> bool:
 
 
 def _lines(feedback: str) -> Iterator[tuple[str, str]]:
-    for line in feedback.splitlines():
+    for said in feedback.splitlines():
+        line = re.sub(r"\s*\(.*\)\s*$", "", said)  # a comment behind the value
         name, colon, value = line.rpartition(":")
         yield (name.strip(), value.strip()) if colon else ("", line.strip())
 

@@ -91,7 +91,8 @@ def test_an_unknown_flag_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["thumbs: down", "score: 0", "-1", "stars: 2", "Rating: 1.0", "was it right: No", "👎"]
+    "text",
+    ["thumbs: down", "score: 0", "-1", "stars: 2", "Rating: 1.0", "was it right: No", "👎", "ok: false (no: at all)"],
 )
 def test_complaints(text: str) -> None:
     assert is_negative(text)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -56,7 +57,7 @@ def check_source(case: SourceCase) -> None:
 
 
 def _whole_and_nothing_else(case: SourceCase) -> None:
-    found = _read(case.open(), case.window)
+    found = _read(case.open, case.window)
     expected = {ref for refs in case.sessions.values() for ref in refs}
     assert expected, "the case holds no span"
     lost = expected - set(found)
@@ -73,56 +74,56 @@ def _is_sound(span: Span) -> None:
 
 
 def _the_same_again(case: SourceCase) -> None:
-    first, second = _read(case.open(), case.window), _read(case.open(), case.window)
+    first, second = _read(case.open, case.window), _read(case.open, case.window)
     assert first == second, "reading the same window twice gives different spans"
 
 
 def _goes_on_at_its_cursors(case: SourceCase) -> None:
-    pages = _pages(case.open(), case.window)
+    pages = _pages(case.open, case.window)
     everything = {ref for page, _ in pages for ref in _refs(page)}
     seen: set[str] = set()
     for page, cursor in pages[:3]:
         seen |= _refs(page)
         if cursor is not None:
-            rest = {ref for later, _ in _pages(case.open(), case.window, cursor) for ref in _refs(later)}
+            rest = {ref for later, _ in _pages(case.open, case.window, cursor) for ref in _refs(later)}
             lost = everything - seen - rest
             assert not lost, f"after the cursor {cursor!r} {len(lost)} spans are lost"
 
 
 def _single_sessions(case: SourceCase) -> None:
     for session_id in [*list(case.sessions)[:2], *list(case.elsewhere)[:1]]:
-        found = _read(case.open(), replace(case.window, sessions=(session_id,)))
+        found = _read(case.open, replace(case.window, sessions=(session_id,)))
         expected = set(case.sessions.get(session_id, ()))
         assert found, f"session {session_id!r} cannot be read by its id"
         assert expected <= set(found), f"session {session_id!r} is not read whole by its id"
-    assert not _read(case.open(), replace(case.window, sessions=("no such session",))), "an unknown session has spans"
+    assert not _read(case.open, replace(case.window, sessions=("no such session",))), "an unknown session has spans"
 
 
 def _name_and_check(case: SourceCase) -> None:
-    one, other = case.open(), case.open()
-    assert one.name == other.name, f"the name changes: {one.name!r}, {other.name!r}"
-    _is_one_safe_line(case, one.name, "its name")
-    _is_one_safe_line(case, repr(one), "its repr", lines=False)
-    if check := getattr(one, "check", None):
-        said = check()
-        assert isinstance(said, str), "check() says nothing"
-        _is_one_safe_line(case, said, "check()")
+    with _opened(case.open) as one, _opened(case.open) as other:
+        assert one.name == other.name, f"the name changes: {one.name!r}, {other.name!r}"
+        _is_one_safe_line(case, one.name, "its name")
+        _is_one_safe_line(case, repr(one), "its repr", lines=False)
+        if check := getattr(one, "check", None):
+            said = check()
+            assert isinstance(said, str), "check() says nothing"
+            _is_one_safe_line(case, said, "check()")
 
 
 def _clear_errors(case: SourceCase) -> None:
     for label, make in case.broken.items():
         try:
-            source = make()
-            if check := getattr(source, "check", None):
-                check()
-            _read(source, case.window)
+            with _opened(make) as source:
+                if check := getattr(source, "check", None):
+                    check()
+            _read(make, case.window)
         except (ConfigError, SourceError) as error:
             _is_one_safe_line(case, str(error), label)
             continue
         raise AssertionError(f"{label}: no error")
     if case.failing is not None:
         try:
-            _read(case.failing(), case.window)
+            _read(case.failing, case.window)
         except (ConfigError, SourceError) as error:
             _is_one_safe_line(case, str(error), "a platform that fails while it is read")
         else:
@@ -138,16 +139,29 @@ def _is_one_safe_line(case: SourceCase, text: str, what: str, *, lines: bool = T
         assert len(text) <= LONGEST_ERROR, f"{what} is no line a person reads: {len(text)} characters"
 
 
-def _read(source: Source, window: Window) -> dict[str, Span]:
-    return {record.ref: record for page, _ in _pages(source, window) for record in page if isinstance(record, Span)}
+@contextmanager
+def _opened(make: Callable[[], Source]) -> Iterator[Source]:
+    source = make()
+    try:
+        yield source
+    finally:
+        if close := getattr(source, "close", None):
+            close()
 
 
-def _pages(source: Source, window: Window, cursor: str | None = None) -> list[tuple[Sequence[Record], str | None]]:
+def _read(make: Callable[[], Source], window: Window) -> dict[str, Span]:
+    return {record.ref: record for page, _ in _pages(make, window) for record in page if isinstance(record, Span)}
+
+
+def _pages(
+    make: Callable[[], Source], window: Window, cursor: str | None = None
+) -> list[tuple[Sequence[Record], str | None]]:
     pages = []
-    for page, after in source.read(cursor, window):
-        assert len(page) <= LARGEST_PAGE, f"a page of {len(page)} records: memory is not bounded"
-        assert all(isinstance(record, Span | LogRecord) for record in page), "a page holds something that is no record"
-        pages.append((page, after))
+    with _opened(make) as source:
+        for page, after in source.read(cursor, window):
+            assert len(page) <= LARGEST_PAGE, f"a page of {len(page)} records: memory is not bounded"
+            assert all(isinstance(record, Span | LogRecord) for record in page), "a page holds what is no record"
+            pages.append((page, after))
     return pages
 
 
