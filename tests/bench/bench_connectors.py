@@ -20,10 +20,6 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
-
-import mlflow_server
-import phoenix_server
 
 from jaeger_server import Jaeger, openapi
 from langfuse_observations import recorded
@@ -40,6 +36,7 @@ from otel_drift_connectors.mlflow import MlflowSink, MlflowSource
 from otel_drift_connectors.phoenix import PhoenixSink, PhoenixSource
 from otel_drift_connectors.tempo import TempoSink, TempoSource
 from otlp_receiver import http_receiver
+from servers import mlflow_server, phoenix_server
 from tempo_server import Tempo, serving
 
 ROOT = Path(__file__).parents[2]

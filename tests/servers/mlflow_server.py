@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from otel_drift.model import Span
 from otlp_json import request_of
+from servers.program_server import started
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / ".servers" / "mlflow" / "bin" / "mlflow"
-LONGEST_START = 240
 QUIET = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven workers and 80 seconds, which assessments don't need
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -108,43 +104,16 @@ class Mlflow:
 
 @contextmanager
 def running() -> Iterator[Mlflow]:
-    """Start a server on a free port and stop it, with everything it started, in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="otel-drift-mlflow-"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [
-        *(str(PROGRAM), "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"),
-        *("--artifacts-destination", str(folder / "artifacts"), "--host", "127.0.0.1", "--port", str(port)),
-    ]
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=_clean(), cwd=folder, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
-            _wait(http, process, log)
-            yield Mlflow(f"http://127.0.0.1:{port}", http)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+    """Start a server and stop it in the end."""
 
+    def command(folder: Path, ports: Sequence[int]) -> tuple[Sequence[str], Mapping[str, str]]:
+        return [
+            *(str(PROGRAM), "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"),
+            *("--artifacts-destination", str(folder / "artifacts"), "--host", "127.0.0.1", "--port", str(ports[0])),
+        ], QUIET
 
-def _wait(http: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(LONGEST_START * 4):
-        try:
-            if http.get("/health").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        try:
-            process.wait(0.25)
-        except subprocess.TimeoutExpired:
-            continue
-        pytest.fail(f"MLflow ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}")
-    pytest.fail(f"MLflow is not up after {LONGEST_START} s: {log.read_text(errors='replace')[-2000:]}")
+    with started("MLflow", command, ports=1, health="/health", hidden=("MLFLOW_", "OTEL_")) as http:
+        yield Mlflow(str(http.base_url).rstrip("/"), http)
 
 
 def _clean() -> dict[str, str]:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from otel_drift.model import Span
 from otlp_json import request_of
+from servers.program_server import started
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / ".servers" / "phoenix" / "bin" / "phoenix"
-LONGEST_START = 300
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class Phoenix:
         """Run a script with Phoenix' own client, in the server's environment; returns what it printed."""
         done = subprocess.run(
             [str(PROGRAM.with_name("python")), "-c", script],
-            env={**_clean(), "PHOENIX_ENDPOINT": self.url},
+            env={**os.environ, "PHOENIX_ENDPOINT": self.url},
             cwd=tempfile.gettempdir(),
             capture_output=True,
             text=True,
@@ -104,57 +100,20 @@ class Phoenix:
 
 @contextmanager
 def running(**environment: str) -> Iterator[Phoenix]:
-    """Start a server on free ports and stop it, with everything it started, in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="otel-drift-phoenix-"))
-    http_port, grpc_port = _free_ports()
-    log = folder / "log"
-    settings = {
-        "PHOENIX_WORKING_DIR": str(folder),
-        "PHOENIX_HOST": "127.0.0.1",
-        "PHOENIX_PORT": str(http_port),
-        "PHOENIX_GRPC_PORT": str(grpc_port),
-        "PHOENIX_TELEMETRY_ENABLED": "false",
-        **environment,
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [str(PROGRAM), "serve"],
-            env=_clean() | settings,
-            cwd=folder,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=60) as http:
-            _wait(http, process, log)
-            yield Phoenix(f"http://127.0.0.1:{http_port}", http)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+    """Start a server and stop it in the end."""
 
+    def command(folder: Path, ports: Sequence[int]) -> tuple[Sequence[str], Mapping[str, str]]:
+        return [str(PROGRAM), "serve"], {
+            "PHOENIX_WORKING_DIR": str(folder),
+            "PHOENIX_HOST": "127.0.0.1",
+            "PHOENIX_PORT": str(ports[0]),
+            "PHOENIX_GRPC_PORT": str(ports[1]),
+            "PHOENIX_TELEMETRY_ENABLED": "false",
+            **environment,
+        }
 
-def _wait(http: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(LONGEST_START * 4):
-        try:
-            if http.get("/healthz").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        try:
-            process.wait(0.25)
-        except subprocess.TimeoutExpired:
-            continue
-        pytest.fail(f"Phoenix ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}")
-    pytest.fail(f"Phoenix is not up after {LONGEST_START} s: {log.read_text(errors='replace')[-2000:]}")
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as first, socket.socket() as second:
-        for probe in (first, second):
-            probe.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
+    with started("Phoenix", command, ports=2, health="/healthz", hidden=("PHOENIX_", "OTEL_")) as http:
+        yield Phoenix(str(http.base_url).rstrip("/"), http)
 
 
 def _protobuf(spans: Sequence[Span], project: str) -> bytes:
@@ -173,7 +132,3 @@ def _protobuf(spans: Sequence[Span], project: str) -> bytes:
             for key in {"traceId", "spanId", "parentSpanId"} & span.keys():
                 span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
     return ParseDict(json.loads(json.dumps(request)), ExportTraceServiceRequest()).SerializeToString()
-
-
-def _clean() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(("PHOENIX_", "OTEL_"))}
