@@ -103,7 +103,7 @@ class JaegerSource:
             for attribute, value in pairs:
                 if len(str(value)) > LONGEST_SEARCHED:
                     self._problem(f"a session id is longer than {LONGEST_SEARCHED} characters and cannot be searched; "
-                                  "only its traces in the window are read")  # fmt: skip
+                                  "only its traces in the window are read", lost=False)  # fmt: skip
                     continue
                 for traces in self._search({attribute: str(value)}, since, until, first=until - since):
                     yield from self._pages(traces, sessions, seen)
@@ -163,12 +163,12 @@ class JaegerSource:
             yield page, None
 
     def _told(self, problem: RecordError) -> None:
-        self._problem(problem.reason, problem.record)
+        self._problem(problem.reason, problem.record, lost=problem.lost)
 
-    def _problem(self, reason: str, record: str = "") -> None:
+    def _problem(self, reason: str, record: str = "", *, lost: bool = True) -> None:
         self.problem_count += 1
         if self._on_problem is not None:
-            self._on_problem(RecordError(reason, file=self.name, record=record))
+            self._on_problem(RecordError(reason, file=self.name, record=record, lost=lost))
 
 
 class JaegerSink(AuditSpanSink):

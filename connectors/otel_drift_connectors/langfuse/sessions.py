@@ -213,7 +213,8 @@ class Reading:
             if not doubled:
                 raise
         for trace_id in sorted(doubled):
-            self._report(RecordError("observations sent again are not merged yet; read as they are", record=trace_id))
+            reason = "observations sent again are not merged yet; read as they are"
+            self._report(RecordError(reason, record=trace_id, lost=False))
         newest: dict[tuple[str | None, str], ObservationV2] = {}
         for row in sorted(latest, key=lambda one: one.updated_at or one.start_time):
             newest[row.trace_id, row.id] = row

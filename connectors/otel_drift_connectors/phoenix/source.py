@@ -210,7 +210,7 @@ class PhoenixSource:
         try:
             return span_of(item, self._server.project.name, self._decoding)
         except RecordError as problem:
-            self._decoding.report(problem.reason)
+            self._decoding.report(problem.reason, lost=True)
             return None
 
     def _path(self, what: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from otel_drift.errors import ConfigError, PlatformError
+from otel_drift.errors import ConfigError, PlatformError, RecordError
 from otel_drift.platform import Answer, Platform
 from otel_drift_connectors.tempo.answers import PROTOBUF, TraceAnswer, trace_in
 from otel_drift_connectors.trace_stores import (
@@ -96,28 +96,27 @@ class TempoServer:
         found = re.match(r"[vr]?(\d+\.\d+(?:\.\d+)?)", version)
         return found[1] if found else ""
 
-    def trace(self, trace_id: str) -> tuple[TraceAnswer, list[str]]:
+    def trace(self, trace_id: str) -> tuple[TraceAnswer, list[RecordError]]:
         """A trace, and what is wrong with it."""
-        problems: list[str] = []
+        problems: list[RecordError] = []
         answer, enveloped = self._fetched(trace_id, PROTOBUF if self._protobuf else "application/json")
         if answer is None:
-            return TraceAnswer(()), ["found by the search, but not by its id; is it younger than the settle time?"]
+            return TraceAnswer(()), [_young("not by its id")]
         if answer.status in (422, 500):
-            return TraceAnswer(()), ["too large to be read; raise max_bytes_per_trace in Tempo"]
-        trace = trace_in(answer, enveloped=enveloped, on_problem=lambda problem: problems.append(problem.reason))
+            return TraceAnswer(()), [RecordError("too large to be read; raise max_bytes_per_trace in Tempo")]
+        trace = trace_in(answer, enveloped=enveloped, on_problem=problems.append)
         if problems and "protobuf" in answer.headers.get("content-type", ""):
             # A text cut in the middle of a character is no valid protobuf; JSON shows replacement characters there.
             answer, enveloped = self._fetched(trace_id, "application/json")
             problems = []
             if answer is not None and answer.status == 200:
-                trace = trace_in(
-                    answer, enveloped=enveloped, on_problem=lambda problem: problems.append(problem.reason)
-                )
+                trace = trace_in(answer, enveloped=enveloped, on_problem=problems.append)
         if trace.partial:
             why = " ".join(ascii(trace.partial)[1:-1].split())
-            problems.append(f"only a part of the trace came ({why}); its passages count as partly captured")
+            part = f"only a part of the trace came ({why}); its passages count as partly captured"
+            problems.append(RecordError(part, lost=False))
         elif not trace.spans and not problems:
-            problems.append("found by the search, but empty by its id; is it younger than the settle time?")
+            problems.append(_young("empty by its id"))
         return trace, problems
 
     def _fetched(self, trace_id: str, accept: str) -> tuple[Answer | None, bool]:
@@ -198,3 +197,7 @@ def _is_too_much(answer: Answer) -> bool:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _young(how: str) -> RecordError:
+    return RecordError(f"found by the search, but {how}; is it younger than the settle time?", lost=False)

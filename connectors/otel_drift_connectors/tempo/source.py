@@ -124,6 +124,7 @@ class TempoSource:
                 f"texts of {reading.cut} spans end at {self._attribute_bytes} bytes: cut by the store, passages count "
                 "as partly captured; raise max_attribute_bytes in Tempo's distributor (per tenant: ingestion)",
                 "",
+                lost=False,
             )
 
     def check(self) -> str:
@@ -181,7 +182,7 @@ class TempoSource:
                 reading.long_ids += 1
                 if reading.long_ids == 1:
                     self._problem(f"a session id is longer than {LONGEST_ID} characters; only its traces in the "
-                                  "window are read", "")  # fmt: skip
+                                  "window are read", "", lost=False)  # fmt: skip
                 continue
             cost = len(quote(traceql.equals([(name, value)]))) + 10
             if batch and size + cost > LONGEST_QUERY:
@@ -226,8 +227,8 @@ class TempoSource:
                     pool.map(self._server.trace, wanted[at : at + FETCHED_AT_ONCE]),
                     strict=True,
                 ):
-                    for reason in problems:
-                        self._problem(reason, trace_id)
+                    for problem in problems:
+                        self._problem(problem.reason, trace_id, lost=problem.lost)
                     spans = [self._marked(span, trace, reading) for span in trace.spans]
                     reading.sessions.note(spans, every=True)
                     for begin in range(0, len(spans), PAGE):
@@ -238,10 +239,10 @@ class TempoSource:
         reading.cut += result is not span and TRUNCATED in result.attributes
         return result
 
-    def _problem(self, reason: str, record: str) -> None:
+    def _problem(self, reason: str, record: str, *, lost: bool = True) -> None:
         self.problem_count += 1
         if self._on_problem is not None:
-            self._on_problem(RecordError(reason, file=self.name, record=record))
+            self._on_problem(RecordError(reason, file=self.name, record=record, lost=lost))
 
 
 class TempoSink(AuditSpanSink):
