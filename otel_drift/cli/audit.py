@@ -13,6 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otel_drift.cli import app
+from otel_drift.cli.choice import (
+    EnvironmentOption,
+    FlaggedOption,
+    MinTurnsOption,
+    SessionOption,
+    SettleOption,
+    SinceOption,
+    TagOption,
+    UntilOption,
+    UserOption,
+)
 from otel_drift.cli.common import (
     AskAgainOption,
     ConfigOption,
@@ -22,18 +33,7 @@ from otel_drift.cli.common import (
     stdout_console,
     write_json_line,
 )
-from otel_drift.cli.sources import (
-    EnvironmentOption,
-    FlaggedOption,
-    MinTurnsOption,
-    SessionOption,
-    SettleOption,
-    SinceOption,
-    Sources,
-    TagOption,
-    UntilOption,
-    UserOption,
-)
+from otel_drift.cli.sources import Sources
 
 if TYPE_CHECKING:
     from otel_drift.cli.sources import Reading
@@ -163,7 +163,8 @@ def audit(
     config: ConfigOption = None,
 ) -> None:
     """Audit sessions for factual drift; exit 5 if something could not be audited, 1 at --fail-on."""
-    from otel_drift.cli.sources import pull_overrides, with_write_back
+    from otel_drift.cli.choice import pull_overrides
+    from otel_drift.cli.sources import with_write_back
     from otel_drift.config import load_settings
 
     pull = pull_overrides(
@@ -213,7 +214,8 @@ class Asked:
 
     def opened(self, stack: ExitStack, *, dry: bool = False) -> tuple[Reading, Line, dict[str, Sink]]:
         """The source, the line and the sinks."""
-        from otel_drift.cli.sources import Reading, cursor_name, selection
+        from otel_drift.cli.choice import cursor_name, selection
+        from otel_drift.cli.sources import Reading
         from otel_drift.cli.wiring import open_line
 
         source = Reading(self.sources, self.settings)
@@ -228,7 +230,8 @@ class Asked:
 
 def _audit(asked: Asked, html: Path | None) -> int:
     from otel_drift import delivery, pipeline
-    from otel_drift.cli.sources import advance, check_sinks, left_out, warn
+    from otel_drift.cli.choice import advance, left_out
+    from otel_drift.cli.sources import check_sinks, warn
     from otel_drift.errors import SourceError
     from otel_drift.findings import unit_record
     from otel_drift.report import timeline
@@ -283,7 +286,7 @@ def _audit(asked: Asked, html: Path | None) -> int:
 
 def _show_plan(asked: Asked) -> None:
     from otel_drift import pipeline
-    from otel_drift.cli.sources import left_out
+    from otel_drift.cli.choice import left_out
     from otel_drift.report import planning
 
     settings, total = asked.settings, planning.PlanTotals()

@@ -7,6 +7,14 @@ import time
 import typer
 
 from otel_drift.cli import app
+from otel_drift.cli.choice import (
+    EnvironmentOption,
+    SessionOption,
+    SinceOption,
+    TagOption,
+    UntilOption,
+    UserOption,
+)
 from otel_drift.cli.common import (
     ConfigOption,
     FormatOption,
@@ -16,15 +24,7 @@ from otel_drift.cli.common import (
     stdout_console,
     write_json_line,
 )
-from otel_drift.cli.sources import (
-    EnvironmentOption,
-    SessionOption,
-    SinceOption,
-    Sources,
-    TagOption,
-    UntilOption,
-    UserOption,
-)
+from otel_drift.cli.sources import Sources
 
 
 @app.command()
@@ -41,7 +41,8 @@ def inspect(
 ) -> None:
     """Show sessions, turns and passages, where each was read, and what is missing. The first thing to run."""
     from otel_drift import sessions
-    from otel_drift.cli.sources import Reading, pull_overrides, window
+    from otel_drift.cli.choice import pull_overrides, window
+    from otel_drift.cli.sources import Reading
     from otel_drift.config import load_settings
     from otel_drift.report import inspection
     from otel_drift.selection import Choice, Selection
