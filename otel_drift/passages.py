@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import orjson
 
@@ -26,12 +26,17 @@ LONGEST_ID = 500
 LONGEST_FIELD = 2_000
 """Characters of a title, an author, a date, a document type or a source."""
 
+_Seen: TypeAlias = tuple[int, str | None]
+"""Where an id was first given, and its text."""
 
-def read_passages(source: str | Path | IO[bytes] | IO[str]) -> tuple[Passage, ...]:
+
+def read_passages(source: str | Path | IO[bytes] | IO[str], *, lenient: bool = False) -> tuple[Passage, ...]:
     """Read a file of passages, one JSON object a line.
 
     Args:
         source: a path (``-`` is standard input) or an open stream of bytes or text.
+        lenient: keep passages without words, the same passage again and any number of them, for a caller that deals
+            with these itself.
 
     Returns:
         The passages in the order of the file; `rank` counts from 1.
@@ -42,37 +47,47 @@ def read_passages(source: str | Path | IO[bytes] | IO[str]) -> tuple[Passage, ..
     """
     if isinstance(source, str | Path):
         if str(source) == "-":
-            return _read(sys.stdin.buffer, "standard input")
+            return _read(sys.stdin.buffer, "standard input", lenient)
         try:
             with Path(source).open("rb") as stream:
-                return _read(stream, str(source))
+                return _read(stream, str(source), lenient)
         except OSError as error:
             raise ConfigError(f"passages {source}: cannot be read: {error.strerror or error}") from error
-    return _read(source, str(getattr(source, "name", "") or "stream"))
+    return _read(source, str(getattr(source, "name", "") or "stream"), lenient)
 
 
-def as_passages(items: Iterable[Passage | Mapping[str, Any]], where: str = "passages") -> tuple[Passage, ...]:
+def as_passages(
+    items: Iterable[Passage | Mapping[str, Any]], where: str = "passages", *, lenient: bool = False
+) -> tuple[Passage, ...]:
     """Return passages given in a program or a request: each a `Passage` or a mapping with the keys of a file's line.
 
     Args:
         items: the passages in order.
         where: what to call them in an error.
+        lenient: as `read_passages` takes it; then there may be none, too.
 
     Raises:
         ConfigError: one of them is no passage, an id comes twice, or there are none or too many.
     """
     found: list[Passage] = []
-    seen: dict[str, int] = {}
+    seen: dict[str, _Seen] = {}
     for number, item in enumerate(items, 1):
         place = f"{where}: number {number}"
-        passage = _checked(item, place) if isinstance(item, Passage) else _passage(item, number, place)
-        _add(passage, number, place, found, seen, "number")
-    return _some(found, where)
+        passage = (
+            _checked(item, place, lenient) if isinstance(item, Passage) else _passage(item, number, place, lenient)
+        )
+        _add(passage, number, place, found, seen, "number", lenient)
+    return tuple(found) if lenient else _some(found, where)
 
 
-def _read(stream: IO[bytes] | IO[str], name: str) -> tuple[Passage, ...]:
+def is_blank(text: str | None) -> bool:
+    """Whether a text shows nothing: none, white space, marks of no width."""
+    return not any(char.isprintable() and not char.isspace() for char in text or "")
+
+
+def _read(stream: IO[bytes] | IO[str], name: str, lenient: bool) -> tuple[Passage, ...]:
     found: list[Passage] = []
-    seen: dict[str, int] = {}
+    seen: dict[str, _Seen] = {}
     total = number = 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
@@ -86,8 +101,8 @@ def _read(stream: IO[bytes] | IO[str], name: str) -> tuple[Passage, ...]:
             raise ConfigError(f"{place}: too large (at most {LONGEST_LINE} bytes a line, {LONGEST_FILE} in all)")
         raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
         if raw.strip():
-            passage = _passage(_object(raw, place), len(found) + 1, place)
-            _add(passage, number, place, found, seen, "line")
+            passage = _passage(_object(raw, place), len(found) + 1, place, lenient)
+            _add(passage, number, place, found, seen, "line", lenient)
     return _some(found, name)
 
 
@@ -98,13 +113,13 @@ def _object(raw: bytes, place: str) -> Any:
         raise ConfigError(f"{place}: is no JSON: {error}; put one object with id and text on each line") from error
 
 
-def _passage(item: Any, rank: int, place: str) -> Passage:
+def _passage(item: Any, rank: int, place: str, lenient: bool) -> Passage:
     if not isinstance(item, Mapping):
         raise ConfigError(f"{place}: is no object; a passage is {{id, text, title?, author?, date?, document_type?}}")
     score = item.get("score")
     passage = Passage(
         id=_text(item, "id", LONGEST_ID, place) or "",
-        text=_text(item, "text", LONGEST_LINE, place),
+        text=_text(item, "text", sys.maxsize if lenient else LONGEST_LINE, place),
         rank=rank,
         score=float(score) if isinstance(score, int | float) and math.isfinite(score) else None,
         title=_text(item, "title", LONGEST_FIELD, place),
@@ -113,7 +128,7 @@ def _passage(item: Any, rank: int, place: str) -> Passage:
         date=_text(item, "date", LONGEST_FIELD, place),
         document_type=_text(item, "document_type", LONGEST_FIELD, place),
     )
-    return _checked(passage, place)
+    return _checked(passage, place, lenient and "text" in item)
 
 
 def _text(item: Mapping[str, Any], name: str, longest: int, place: str) -> str | None:
@@ -130,21 +145,28 @@ def _text(item: Mapping[str, Any], name: str, longest: int, place: str) -> str |
     return value if value.strip() else None
 
 
-def _checked(passage: Passage, place: str) -> Passage:
-    for name in ("id", "text"):
+def _checked(passage: Passage, place: str, lenient: bool) -> Passage:
+    for name in ("id",) if lenient else ("id", "text"):
         if not (getattr(passage, name) or "").strip():
             raise ConfigError(f"{place}: {name} is missing or empty")
     return passage
 
 
 def _add(
-    passage: Passage, number: int, place: str, found: list[Passage], seen: dict[str, int], counted_by: str
+    passage: Passage,
+    number: int,
+    place: str,
+    found: list[Passage],
+    seen: dict[str, _Seen],
+    counted_by: str,
+    lenient: bool,
 ) -> None:
-    if passage.id in seen:
-        raise ConfigError(f"{place}: id {passage.id[:80]!r} was given at {counted_by} {seen[passage.id]} already")
-    if len(found) >= MOST_PASSAGES:
+    if not (lenient and is_blank(passage.text)):
+        first, text = seen.setdefault(passage.id, (number, passage.text))
+        if first != number and not (lenient and text == passage.text):
+            raise ConfigError(f"{place}: id {passage.id[:80]!r} was given at {counted_by} {first} already")
+    if len(found) >= MOST_PASSAGES and not lenient:
         raise ConfigError(f"{place}: more than {MOST_PASSAGES} passages")
-    seen[passage.id] = number
     found.append(passage)
 
 

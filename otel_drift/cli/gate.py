@@ -86,7 +86,7 @@ def gate(
         raise ConfigError("gate needs --query and --passages, or --serve HOST:PORT")
     if serve is not None and (query is not None or passages is not None):
         raise ConfigError("--serve takes its questions over HTTP: leave --query and --passages out")
-    read = read_passages(passages) if passages is not None else ()
+    read = read_passages(passages, lenient=True) if passages is not None else ()
     chosen = _judge(settings, judge, named=model is not None)
     with _gate(settings, chosen, preset, severity_threshold, pair_threshold, deadline, write_answer) as opened:
         if serve is not None:
@@ -168,6 +168,9 @@ def _print(decision: GateDecision, output: OutputFormat) -> None:
     if decision.safety_override:
         why += f" ({decision.safety_override})"
     console.print(f"{decision.decision}: {terminal_safe(why)}", soft_wrap=True)
+    if decision.left_out:
+        these = ", ".join(f"{one.number} ({one.reason})" for one in decision.left_out)
+        console.print(f"passages left out: {these}", soft_wrap=True)
     for conflict in decision.report["conflicts"]:
         console.print(f"  {conflict['severity']}  {terminal_safe(conflict['explanation'])}", soft_wrap=True)
         for side in ("a", "b"):

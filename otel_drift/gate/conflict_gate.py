@@ -28,10 +28,18 @@ from otel_drift.errors import ConfigError
 from otel_drift.gate.answerability import DEFAULT_THRESHOLD, Answerability, question_coverage
 from otel_drift.gate.decision import GateDecision, notes_for_answer, user_message
 from otel_drift.gate.outcome import Outcome, outcome_of, overridden
-from otel_drift.gate.passages import PassageLike, differing, gate_session, given_passages, redact_gate_session
+from otel_drift.gate.passages import (
+    Given,
+    LeftOut,
+    PassageLike,
+    differing,
+    gate_session,
+    given_passages,
+    redact_gate_session,
+)
 from otel_drift.gate.presets import preset_called
 from otel_drift.gate.recording import Recorder, Stakes, calling_span, decision_unit, span_attributes
-from otel_drift.model import Passage, Session, Unit
+from otel_drift.model import Session, Unit
 from otel_drift.protocols import AuditSettings, Judge
 
 if TYPE_CHECKING:
@@ -128,18 +136,19 @@ class ConflictGate:
 
         Args:
             query: the question, as it is asked of the model.
-            passages: what retrieval found: `Passage` objects or mappings with ``id`` and ``text``.
+            passages: what retrieval found: `Passage` objects or mappings with ``id`` and ``text``. Empty ones and
+                repetitions are left out; the decision says which.
 
         Raises:
-            ConfigError: query or passages are malformed.
+            ConfigError: query or passages are malformed, or every passage is empty.
         """
         began, started = time.monotonic(), time.time_ns()
         if not isinstance(query, str) or not query.strip():
             raise ConfigError("query must be a text that is not empty")
         known = given_passages(passages)
         context, trace = calling_span()
-        call = _Call(began + self.deadline, started, uuid.uuid4().hex, context, trace)
-        session = gate_session(query, known, call.id, now=started, trace=trace)
+        call = _Call(began + self.deadline, started, uuid.uuid4().hex, context, trace, known.left_out)
+        session = gate_session(query, known.passages, call.id, now=started, trace=trace)
         if self._redact is not None:
             redacted = self._redacted(session, call)
             if isinstance(redacted, Outcome):
@@ -176,8 +185,11 @@ class ConflictGate:
     ) -> None:
         self.close()
 
-    def _without_asking(self, passages: Sequence[Passage]) -> Outcome | None:
-        """What needs no judge: nothing to answer from, one source, or no trigger."""
+    def _without_asking(self, given: Given) -> Outcome | None:
+        """What needs no judge: more than one can compare, nothing to answer from, one source, or no trigger."""
+        if given.over_limit:
+            return overridden(given.over_limit)
+        passages = given.passages
         if not passages:
             return Outcome("abstain", "no_passages")
         if len({" ".join((passage.text or "").split()) for passage in passages}) == 1:
@@ -280,6 +292,7 @@ class ConflictGate:
             judge=self.judge.name,
             judge_note=self.judge.note,
             seconds=(time.time_ns() - call.started) / 1e9,
+            left_out=call.left_out,
         )
         if outcome.override is not None:
             log.warning("gate: decision %s abstains, safety_override %s", call.id, outcome.override)
@@ -304,13 +317,17 @@ class ConflictGate:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call under way: when it must end (monotonic) and began (ns since the epoch), its id, the caller's trace."""
+    """One call under way.
+
+    When it must end (monotonic) and began (ns since the epoch), its id, the caller's trace, what it was given in vain.
+    """
 
     ends: float
     started: int
     id: str
     context: Any
     trace: tuple[str, str] | None
+    left_out: tuple[LeftOut, ...]
 
     def left(self) -> float:
         """Seconds until the deadline, at least 0."""

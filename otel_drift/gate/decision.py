@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from otel_drift import prompting
+from otel_drift.gate.passages import LeftOut
 from otel_drift.report.escape import terminal_safe
 
 Verdict = Literal["proceed", "abstain"]
@@ -35,9 +36,10 @@ class GateDecision:
     `decision` and `reason` (see `REASONS`); `report` as the audit ``source_conflict`` makes it; `user_message` for the
     person who asked, empty when answering is safe; `notes_for_answer` for the answering model, already delimited:
     append it to the prompt as it is; `answer` None unless the gate was told to write one and answering is safe.
-    `safety_override` is the code of what failed (``timeout``, ``rate_limited``, …) where the reason says so.
+    `safety_override` is the code of what failed (``timeout``, ``too_many_passages``, …) where the reason says so.
     `answerability` is the score where it was known in time. `review`: a person should look at it. `recorded` says
     whether the ledger had it when the decision was returned; if not, it is written later or the failure is logged.
+    `left_out` names the passages that were empty or there before.
     """
 
     decision: Verdict
@@ -54,6 +56,7 @@ class GateDecision:
     judge_note: str = ""
     seconds: float = 0.0
     recorded: bool = False
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def proceed(self) -> bool:
@@ -70,6 +73,7 @@ class GateDecision:
             "notes_for_answer": self.notes_for_answer,
             "answer": self.answer,
             "report": dict(self.report),
+            "left_out": [asdict(one) for one in self.left_out],
             "answerability": self.answerability,
             "review": self.review,
             "judge": self.judge,

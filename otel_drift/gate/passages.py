@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 from otel_drift.errors import ConfigError
 from otel_drift.model import Passage, Session, Turn
-from otel_drift.passages import as_passages
+from otel_drift.passages import as_passages, is_blank
 from otel_drift.redaction import redact_session
 
 PassageLike: TypeAlias = Passage | Mapping[str, Any]
@@ -16,40 +16,57 @@ PassageLike: TypeAlias = Passage | Mapping[str, Any]
 
 MOST_PASSAGES = 200
 LONGEST_TEXT = 1_000_000
-"""Characters of all passages together."""
+"""Characters of all passages together. Over either limit the gate abstains: nobody compared them all."""
 
 
-def given_passages(given: Sequence[PassageLike]) -> tuple[Passage, ...]:
-    """The passages as given; one that is there twice, word for word, counts once.
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A passage that was given and not looked at: its number in the list, from 1, and why."""
+
+    number: int
+    reason: Literal["empty", "repeated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The passages to decide about, and those of the caller's list that add nothing to them."""
+
+    passages: tuple[Passage, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def over_limit(self) -> str | None:
+        """The code of the limit that the passages are over, None within both."""
+        if len(self.passages) > MOST_PASSAGES:
+            return "too_many_passages"
+        return "passages_too_long" if sum(len(p.text or "") for p in self.passages) > LONGEST_TEXT else None
+
+
+def given_passages(given: Sequence[PassageLike]) -> Given:
+    """The passages as given, without empty ones; one that is there twice, word for word, counts once.
 
     Raises:
-        ConfigError: one is malformed, an id is used for two texts, or they are too many; the message says which.
+        ConfigError: one is malformed, an id is used for two texts, or all of them are empty; the message says which.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
         raise ConfigError("passages must be a list of objects with id and text")
-    if len(given) > MOST_PASSAGES:
-        raise ConfigError(f"{len(given)} passages are more than {MOST_PASSAGES}: give the gate what the model sees")
-    once = _without_repeats(given)
-    if not once:
-        return ()
-    found = as_passages(once)
-    if (size := sum(len(passage.text or "") for passage in found)) > LONGEST_TEXT:
-        raise ConfigError(f"the passages have {size:,} characters, more than {LONGEST_TEXT:,}")
-    return found
-
-
-def _without_repeats(given: Sequence[PassageLike]) -> list[PassageLike]:
-    once: list[PassageLike] = []
-    seen: set[tuple[str, str]] = set()
-    for one in given:
-        fields = (
-            one if isinstance(one, Mapping) else {"id": getattr(one, "id", None), "text": getattr(one, "text", None)}
+    kept: list[Passage] = []
+    left_out: list[LeftOut] = []
+    seen: set[str] = set()
+    for number, passage in enumerate(as_passages(given, lenient=True), 1):
+        if is_blank(passage.text):
+            left_out.append(LeftOut(number, "empty"))
+        elif passage.id in seen:
+            left_out.append(LeftOut(number, "repeated"))
+        else:
+            seen.add(passage.id)
+            kept.append(passage)
+    if left_out and not kept:
+        raise ConfigError(
+            f"no passage is left, the text of all {len(left_out)} is empty: pass on the texts that were retrieved, or "
+            "an empty list where nothing was found"
         )
-        key = (repr(fields.get("id")), repr(fields.get("text")))
-        if key not in seen:
-            seen.add(key)
-            once.append(one)
-    return once
+    return Given(tuple(kept), tuple(left_out))
 
 
 def gate_session(
@@ -64,7 +81,7 @@ def gate_session(
 
     Args:
         query: the question.
-        passages: from `read_passages`.
+        passages: from `given_passages`.
         decision_id: makes the turn one of its own.
         now: nanoseconds since the Unix epoch.
         trace: trace and span id of the calling span, where there is one.

@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +137,7 @@ def decision_unit(session: Session, outcome: Outcome, judge: Judge, decision: Ga
         "review": decision.review,
         "decision_id": decision.decision_id,
         "seconds": round(decision.seconds, 3),
+        "left_out": [asdict(one) for one in decision.left_out],
     }
     failed = outcome.override is not None
     unit = outcome.unit or Unit(

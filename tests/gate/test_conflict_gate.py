@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sqlite3
 import threading
@@ -21,7 +22,7 @@ from otel_drift.errors import ConfigError, PermanentJudgeError, RetryableJudgeEr
 from otel_drift.gate import PRESETS, ConflictGate, GateDecision
 from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
-from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask
+from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Passage
 
 QUERY = "How long may I keep a borrowed camera?"
 DESK = {"id": "desk", "text": "Cameras are lent for seven days at a time. Lenses go back after three days."}
@@ -436,14 +437,64 @@ def test_acheck_passes_errors_and_cancelling_on(ledger: Any) -> None:
     ("passages", "said"),
     [
         ("text", "list of objects"), ([1], "number 1"), ([{"id": "a"}], "text"), ([{"text": "x"}], "id"),
-        ([{"id": "a", "text": " "}], "missing or empty"), ([{"id": "a", "text": "x", "date": {}}], "date"),
-        ([DESK, {**LAB, "id": "desk"}], "given at number 1 already"), ([DESK] * 201, "more than 200"),
-        ([{"id": "a", "text": "x" * 1_000_001}], "characters"),
+        ([{"id": "a", "text": " "}, {"id": "b", "text": None}], "no passage is left.*or an empty list"),
+        ([{"id": "a", "text": "x", "date": {}}], "date"),
+        ([DESK, {**LAB, "id": "desk"}], "given at number 1 already"),
     ],
 )  # fmt: skip
 def test_malformed_passages_are_refused_clearly(passages: Any, said: str, ledger: Any) -> None:
     with pytest.raises(ConfigError, match=said):
         decide(ledger, answer(), passages=passages)
+
+
+@pytest.mark.parametrize("blank", ["", " \n\t", "\u200b\ufeff", None])
+def test_empty_and_repeated_passages_are_left_out_and_the_decision_says_so(blank: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    given = [{"id": "desk", "text": blank}, DESK, LAB, DESK, Passage("desk", DESK["text"], 5), Passage("x", None, 6)]
+    decision = decide(file, answer(conflict()), passages=given)
+
+    said = [(1, "empty"), (4, "repeated"), (5, "repeated"), (6, "empty")]
+    assert (decision.reason, decision.recorded, decision.report["passages"]) == ("conflict", True, 2)
+    assert [(one["number"], one["reason"]) for one in decision.to_dict()["left_out"]] == said
+    (row,) = units(file)
+    recorded = json.loads(row["body"])["report"]["gate"]["left_out"]
+    assert [(one["number"], one["reason"]) for one in recorded] == said
+
+
+def test_what_is_left_after_empty_ones_decides(ledger: Any) -> None:
+    decision = decide(ledger, answer(conflict()), passages=[DESK, {"id": "lab", "text": " "}])
+
+    assert (decision.reason, len(decision.left_out)) == ("single_source", 1)
+
+
+@pytest.mark.parametrize(
+    ("passages", "code"),
+    [
+        ([{"id": str(n), "text": f"Shelf {n} is free."} for n in range(201)], "too_many_passages"),
+        ([{"id": str(n), "text": f"Shelf {n} is free."} for n in range(3_000)], "too_many_passages"),
+        ([DESK, {"id": "a", "text": "x " * 500_000}], "passages_too_long"),
+        ([{"id": "a", "text": "x" * 5_000_000}], "passages_too_long"),
+    ],
+    ids=["201", "3000", "long", "one very long"],
+)
+def test_more_than_can_be_compared_is_a_recorded_abstention(
+    passages: Any, code: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ledger.sqlite3"
+    judge = ScriptedJudge([answer()])
+    gate = ConflictGate(judge, ledger=file, preset="clinical")
+    decision = gate.check(QUERY, passages)
+    assert gate.close()
+
+    assert (decision.decision, decision.reason, decision.safety_override) == ("abstain", "safety_override", code)
+    assert (decision.review, decision.recorded, judge.tasks) == (True, True, [])
+    assert decision.report["passages"] == len(passages)
+    assert [(row["outcome"], row["reason"]) for row in units(file)] == [("inconclusive", code)]
+    assert decision.decision_id in caplog.text
+
+
+def test_repetitions_do_not_count_towards_the_limit(ledger: Any) -> None:
+    assert decide(ledger, answer(), passages=[DESK, LAB] * 150).reason == "no_conflict"
 
 
 def test_the_judge_is_named_on_purpose() -> None:

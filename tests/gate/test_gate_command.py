@@ -81,6 +81,16 @@ def test_the_embedded_judge_by_name(otel_drift: Run, passages: Path) -> None:
     assert "lexical heuristics" in run.stdout
 
 
+def test_empty_and_repeated_lines_are_left_out_and_named(otel_drift: Run, tmp_path: Path) -> None:
+    file = tmp_path / "passages.jsonl"
+    file.write_text("\n".join(json.dumps(one) for one in (FIRST, {"id": "c", "text": " "}, SECOND, FIRST)))
+    run = otel_drift("gate", "--query", QUESTION, "--passages", file, "--judge", "rules")
+
+    assert run.returncode == 1, run.stderr
+    assert "passages left out: 2 (empty), 4 (repeated)" in run.stdout
+    assert "30 days against 90 days" in run.stdout
+
+
 def test_a_judge_that_is_down_abstains_in_time(passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer([Reply({}, delay=30)]) as server:
         run = gate(monkeypatch, server, passages, "--deadline", "0.5", "--format", "json")
