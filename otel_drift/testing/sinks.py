@@ -55,7 +55,7 @@ def place(one: Annotation) -> Place:
 
 
 def check_sink(case: SinkCase) -> None:
-    """Check one current value per place under repetition, revision, withdrawal and faults, and clear errors.
+    """Check one current value per place under repetition, revision, order, withdrawal and faults, and clear errors.
 
     Raises:
         AssertionError: what a user would see go wrong.
@@ -63,7 +63,7 @@ def check_sink(case: SinkCase) -> None:
     foreign = case.foreign()
     _writes(case)
     _writes_nothing_twice(case)
-    revised = _revises(case)
+    revised = _orders(case, _revises(case))
     _survives_faults(case, revised)
     _refuses_one_alone(case)
     _withdraws(case)
@@ -91,10 +91,19 @@ def _revises(case: SinkCase) -> list[Annotation]:
     return revised
 
 
+def _orders(case: SinkCase, current: list[Annotation]) -> list[Annotation]:
+    """Of two revisions in one delivery the newer stands."""
+    older = [replace(one, revision=one.revision + 1, label="MINOR", score=0.3) for one in current]
+    newer = [replace(one, revision=one.revision + 2, label="MAJOR", score=0.7) for one in current]
+    assert _deliver(case.open, [*older, *newer]) == [], "two revisions in one delivery are not written"
+    _stand(case, newer, "after two revisions in one delivery")
+    return newer
+
+
 def _survives_faults(case: SinkCase, current: list[Annotation]) -> None:
     for number, (label, failing) in enumerate(case.failing.items()):
         current = [
-            replace(one, revision=3 + number, label=("MINOR", "MAJOR")[number % 2], score=(0.3, 0.7)[number % 2])
+            replace(one, revision=10 + number, label=("MINOR", "MAJOR")[number % 2], score=(0.3, 0.7)[number % 2])
             for one in current
         ]
         with failing(), retry.testing():

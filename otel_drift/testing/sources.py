@@ -30,6 +30,8 @@ class SourceCase:
         elsewhere: Session ids that lie behind it but have no span in the window.
         broken: What is wrong → makes a source that is wrong so: key, project, URL, version.
         secrets: Texts that may appear nowhere.
+        own: Ref → ``otel_drift.result.id`` of spans of ours among them: they come with that attribute, by which the
+            pipeline knows them.
         failing: Makes a source whose platform fails for good in the middle of reading (optional).
     """
 
@@ -39,6 +41,7 @@ class SourceCase:
     elsewhere: Collection[str] = ()
     broken: Mapping[str, Callable[[], Source]] = field(default_factory=dict)
     secrets: Collection[str] = ()
+    own: Mapping[str, str] = field(default_factory=dict)
     failing: Callable[[], Source] | None = None
 
 
@@ -64,6 +67,9 @@ def _whole_and_nothing_else(case: SourceCase) -> None:
     assert not lost, f"{len(lost)} of {len(expected)} spans are lost, e.g. {min(lost)}"
     for record in found.values():
         _is_sound(record)
+    for ref, result_id in case.own.items():
+        assert ref in found, f"our own span {ref} does not come through, so nobody knows it is ours"
+        assert found[ref].attributes.get("otel_drift.result.id") == result_id, f"our own span {ref} has lost its mark"
 
 
 def _is_sound(span: Span) -> None:

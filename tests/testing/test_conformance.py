@@ -76,6 +76,20 @@ def test_a_bad_source_fails(make: Callable[[], Any], words: str) -> None:
         check_source(source_case(make, secrets=["s3cret"]))
 
 
+def test_a_source_that_hides_or_unmarks_our_own_output_fails() -> None:
+    marked = [
+        replace(span, attributes={**span.attributes, "otel_drift.result.id": "r1"})
+        if number == len(SPANS) - 1
+        else span
+        for number, span in enumerate(SPANS)
+    ]
+    own = {SPANS[-1].ref: "r1"}
+
+    check_source(source_case(lambda: MemorySource(marked), own=own))
+    with pytest.raises(AssertionError, match="lost its mark"):
+        check_source(source_case(own=own))
+
+
 def test_an_error_that_does_not_come_is_missed() -> None:
     with pytest.raises(AssertionError, match="wrong key: no error"):
         check_source(source_case(broken={"wrong key": lambda: MemorySource(SPANS)}))
@@ -156,9 +170,16 @@ class _OneBadApple(_Sink):
         return super().write(annotations)
 
 
+class _KeepsTheFirst(_Sink):
+    def write(self, annotations: Sequence[Annotation]) -> WriteReport:
+        first = {one.id: one for one in reversed(annotations)}
+        return super().write(list(first.values()))
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
+        (_KeepsTheFirst, "after two revisions in one delivery"),
         (_Doubles, "more than one value"),
         (_KeepsWithdrawn, "still there"),
         (_LosesWhenDown, "after an outage"),
