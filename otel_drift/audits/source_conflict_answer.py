@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+MOST_LISTED = 500
+"""The most conflicts an answer may list. Pairs are counted from the list: it holds far more than any threshold."""
+
 ConflictSeverity = Literal["CRITICAL", "MATERIAL", "MINOR"]
 
 Ref = Annotated[str, Field(min_length=1, max_length=40)]
@@ -45,7 +48,7 @@ class ConflictAnswer(_Answer):
 class ConflictsAnswer(_Answer):
     """The answer of the step ``conflicts``."""
 
-    conflicts: list[ConflictAnswer] = Field(max_length=500)
+    conflicts: list[ConflictAnswer] = Field(max_length=MOST_LISTED)
     conflict_notes: Prose = ""
 
 

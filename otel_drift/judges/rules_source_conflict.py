@@ -15,6 +15,8 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
+from otel_drift.audits.source_conflict_answer import MOST_LISTED
+from otel_drift.audits.source_conflict_sources import Sources, sources_of
 from otel_drift.judges.rules_contradiction import Contradiction, Said, contradiction
 from otel_drift.judges.rules_drift import UnreadableError
 from otel_drift.judges.rules_grounding import same_measure
@@ -79,12 +81,24 @@ def answer(task: JudgeTask) -> dict[str, Any]:
     if len(readable) < 2:
         raise UnreadableError(f"{len(shown) - len(readable)} of {len(shown)} passages are not in English")
     voiced = disclosure(turn.answer) if turn.answered and turn.answer else None
-    conflicts = [
-        {**conflict, "disclosed": voiced is not None, "disclosure_quote": voiced} for conflict in _conflicts(readable)
-    ]
-    pairs = len({(one["source_a"], one["source_b"]) for one in conflicts})
-    notes = f"Possible conflicts between {pairs} pair(s) of passages: figures or dates differ." if conflicts else ""
+    found = list(_conflicts(readable))
+    listed = _listed(found, sources_of(turn)) if len(found) > MOST_LISTED else found
+    conflicts = [{**conflict, "disclosed": voiced is not None, "disclosure_quote": voiced} for conflict in listed]
+    notes = f"Possible conflicts between {len(found)} pair(s) of passages: figures or dates differ." if found else ""
+    if len(listed) < len(found):
+        notes += f" Only {len(listed)} of them are listed."
     return {"conflicts": conflicts, "conflict_notes": notes}
+
+
+def _listed(found: list[dict[str, Any]], sources: Sources) -> list[dict[str, Any]]:
+    """As many conflicts as an answer may list: of each pair of sources the surest first, since pairs are counted."""
+    surest = sorted(found, key=lambda one: -one["confidence"])
+    by_pair: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for one in surest:
+        by_pair[sources.pair(one["source_a"], one["source_b"])].append(one)
+    firsts = [ones[0] for ones in by_pair.values()]
+    others = [one for ones in by_pair.values() for one in ones[1:]]
+    return [*firsts, *others][:MOST_LISTED]
 
 
 def sentence_conflict(a: str, in_a: Passage, b: str, in_b: Passage) -> Contradiction | None:

@@ -535,6 +535,35 @@ def test_the_embedded_judge_finds_a_figure_that_differs(ledger: Any) -> None:
     assert "lexical" in decision.judge_note
 
 
+def test_passages_all_in_conflict_abstain_for_the_conflict(ledger: Any) -> None:
+    """More pairs than an answer may list: as many as it may are listed, and the notes say how many there are."""
+    term = "The notice period for the rental contract is {} days."
+    passages = [{"id": f"d{n}", "text": term.format(n), "source": f"file {n}"} for n in range(10, 50)]
+    gate = ConflictGate(RulesJudge(), allow_embedded=True, ledger=ledger, deadline=120, preset="support")
+    decision = gate.check("What is the notice period of the rental contract?", passages)
+    gate.close()
+
+    report = decision.report
+    assert (decision.decision, decision.reason, decision.safety_override) == ("abstain", "conflict", None)
+    assert report["conflict_count"] == len(report["conflict_pairs"]) == len(report["conflicts"]) == 500
+    assert report["conflict_notes"].startswith("Possible conflicts between 780 pair(s)")
+    assert "Only 500 of them are listed." in report["conflict_notes"]
+
+
+def test_a_full_list_holds_every_pair_of_sources_first(ledger: Any) -> None:
+    """Parts of two documents against each other fill the list, and are one pair; the others must still be counted."""
+    term = "The notice period for the rental contract is {} days."
+    parts = [{"id": f"d{n}", "text": term.format(n), "source": f"file {n % 2}"} for n in range(10, 50)]
+    third = {"id": "z", "text": "The notice period for the rental contract is 99 days.", "source": "file 3"}
+    gate = ConflictGate(RulesJudge(), allow_embedded=True, ledger=ledger, deadline=120)
+    decision = gate.check("What is the notice period of the rental contract?", [*parts, third])
+    gate.close()
+
+    within, across, with_the_third = 2 * (20 * 19 // 2), 1, 2
+    assert decision.report["conflict_count"] == within + across + with_the_third
+    assert len(decision.report["conflicts"]) == 500
+
+
 def test_a_written_answer_names_what_disagreement_remains(ledger: Any) -> None:
     written = {"answer": "The sources disagree: seven days [t1.p1], or 48 hours [t1.p2]."}
     decision = decide(ledger, answer(conflict(severity="MINOR")), written, write_answer=True)
