@@ -53,6 +53,9 @@ LONGEST_DEADLINE = 3_600.0
 MOST_AT_ONCE = 64
 """Checks under way at the same time, those of judges that hang included; a further one waits within its deadline."""
 
+LONGEST_START = 60.0
+"""Seconds a judge may take to get ready while the gate is built; then the first check finds out what it can do."""
+
 _SLACK = 0.05
 
 
@@ -130,6 +133,7 @@ class ConflictGate:
         self._redact, self._record_wait = redact, record_wait
         self._recorder = Recorder(ledger)
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
+        _get_ready(judge)
 
     def check(self, query: str, passages: Sequence[PassageLike]) -> GateDecision:
         """Decide about one question; never later than the deadline, whatever happens behind it.
@@ -345,6 +349,22 @@ def _check_judge(judge: Judge, preset: str | None, *, high_stakes: bool, allow_e
         raise ConfigError(
             "the embedded judge knows figures and dates only: name a model, or accept it by allow_embedded=True"
         )
+
+
+def _get_ready(judge: Judge) -> None:
+    """Let the judge load what it needs (litellm takes seconds), so that no check's deadline pays for it."""
+
+    def load() -> None:
+        try:
+            judge.limits()
+            judge.count_tokens("")
+        except BaseException as error:  # a judge that fails is for the checks to report: they abstain
+            log.warning("gate: the judge %s is not ready: %s", judge.name, type(error).__name__)
+
+    loading = threading.Thread(target=load, name="gate-judge-start", daemon=True)
+    with contextlib.suppress(RuntimeError):  # no more threads to be had
+        loading.start()
+        loading.join(LONGEST_START)
 
 
 def _tell(

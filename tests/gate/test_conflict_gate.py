@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -506,6 +508,70 @@ def test_the_judge_is_named_on_purpose() -> None:
     with pytest.raises(ConfigError, match="named on purpose"):
         ConflictGate(None)  # type: ignore[arg-type]
     assert ConflictGate(RulesJudge(), preset="support", allow_embedded=True)
+
+
+class Slow(ScriptedJudge):
+    """Needs its time to get ready, as a judge whose library is imported does."""
+
+    def __init__(self, script: Any) -> None:
+        super().__init__(script)
+        self.ready: list[str] = []
+
+    def limits(self) -> JudgeLimits:
+        self.ready.append(f"limits in {threading.current_thread().name}")
+        return super().limits()
+
+    def count_tokens(self, text: str) -> int:
+        self.ready.append("tokens")
+        return super().count_tokens(text)
+
+
+def test_a_judge_gets_ready_while_the_gate_is_built_not_within_a_deadline(ledger: Any) -> None:
+    judge = Slow([answer()])
+    ConflictGate(judge, ledger=ledger).close()
+
+    assert judge.ready == ["limits in gate-judge-start", "tokens"]
+
+
+def test_litellm_is_imported_when_the_gate_is_built() -> None:
+    program = (
+        "import sys\nfrom otel_drift.gate import ConflictGate\nfrom otel_drift.judges.litellm import LiteLLMJudge\n"
+        "judge = LiteLLMJudge('openai/none', api_base='http://127.0.0.1:9')\n"
+        "assert 'litellm' not in sys.modules\nConflictGate(judge)\nassert 'litellm' in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), SystemExit(3)])
+def test_a_judge_that_cannot_get_ready_leaves_the_gate_abstaining(error: BaseException, ledger: Any) -> None:
+    class Broken(ScriptedJudge):
+        def limits(self) -> JudgeLimits:
+            raise error
+
+    decision = ConflictGate(Broken([answer()]), ledger=ledger).check(QUERY, [DESK, LAB])
+
+    assert (decision.decision, decision.reason) == ("abstain", "safety_override")
+
+
+def test_a_judge_that_hangs_while_getting_ready_does_not_stop_the_program(
+    ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+
+    class Stuck(ScriptedJudge):
+        def limits(self) -> JudgeLimits:
+            release.wait(60)
+            return super().limits()
+
+    monkeypatch.setattr("otel_drift.gate.conflict_gate.LONGEST_START", 0.05)
+    gate = ConflictGate(Stuck([answer()]), ledger=ledger, deadline=0.2)
+    decision = gate.check(QUERY, [DESK, LAB])
+    release.set()
+
+    assert decision.safety_override == "timeout"
+    gate.close()
 
 
 @pytest.mark.parametrize(
