@@ -129,6 +129,21 @@ class AuditSection(_Section):
         return rules
 
 
+class GateSettings(_Section):
+    """What the conflict gate (otel-drift gate) decides by; its thresholds override those of the preset."""
+
+    preset: Literal["", "clinical", "legal", "finance", "support", "research"] = Field(
+        "", description="clinical, legal, finance, support or research; empty = MATERIAL, 1 pair, not high stakes"
+    )
+    severity_threshold: Literal["", "critical", "material", "minor"] = Field(
+        "", description="conflicts from this severity on count; empty = the preset's"
+    )
+    pair_threshold: int | None = Field(None, ge=1, description="abstain from so many pairs on; unset = the preset's")
+    deadline: float = Field(30.0, gt=0, le=3600, description="seconds within which there is a decision")
+    write_answer: bool = Field(False, description="let the judge answer where that is safe")
+    serve: str = Field("", description="HOST:PORT to serve POST /v1/gate at where no question is given")
+
+
 class PrivacySettings(_Section):
     """What is removed before a judge or an output sees it."""
 
@@ -184,6 +199,7 @@ class Settings(BaseSettings):
     )
     sessions: SessionSettings = Field(default_factory=SessionSettings)
     audit: AuditSection = Field(default_factory=AuditSection)
+    gate: GateSettings = Field(default_factory=GateSettings)
     privacy: PrivacySettings = Field(default_factory=PrivacySettings)
     output: OutputSettings = Field(default_factory=OutputSettings)
 

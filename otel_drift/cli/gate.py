@@ -56,8 +56,10 @@ def gate(
     ] = None,
     severity_threshold: Annotated[Threshold | None, typer.Option(help="Conflicts from this severity on count.")] = None,
     pair_threshold: Annotated[int | None, typer.Option(min=1, help="Abstain from so many pairs on.")] = None,
-    deadline: Annotated[float, typer.Option(help="Seconds within which there is a decision.")] = 30.0,
-    write_answer: Annotated[bool, typer.Option("--write-answer", help="Let the judge answer where safe.")] = False,
+    deadline: Annotated[float | None, typer.Option(help="Seconds within which there is a decision: 30.")] = None,
+    write_answer: Annotated[
+        bool | None, typer.Option("--write-answer/--no-write-answer", help="Let the judge answer where safe.")
+    ] = None,
     serve: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve POST /v1/gate instead; needs the extra “gate”.")
     ] = None,
@@ -80,15 +82,24 @@ def gate(
             "judge": {"model": model, "api_base": api_base},
             "ledger": {"url": ledger},
             "privacy": {"redact": redact},
+            "gate": {
+                "preset": preset and preset.value,
+                "severity_threshold": severity_threshold and severity_threshold.value,
+                "pair_threshold": pair_threshold,
+                "deadline": deadline,
+                "write_answer": write_answer,
+            },
         },
     )
-    if serve is None and (query is None or passages is None):
-        raise ConfigError("gate needs --query and --passages, or --serve HOST:PORT")
     if serve is not None and (query is not None or passages is not None):
         raise ConfigError("--serve takes its questions over HTTP: leave --query and --passages out")
+    if query is None and passages is None:
+        serve = serve or settings.gate.serve or None
+    if serve is None and (query is None or passages is None):
+        raise ConfigError("gate needs --query and --passages, or --serve HOST:PORT")
     read = read_passages(passages, lenient=True) if passages is not None else ()
     chosen = _judge(settings, judge, named=model is not None)
-    with _gate(settings, chosen, preset, severity_threshold, pair_threshold, deadline, write_answer) as opened:
+    with _gate(settings, chosen) as opened:
         if serve is not None:
             _serve(opened, serve)
             return
@@ -97,26 +108,19 @@ def gate(
     raise typer.Exit(0 if decision.proceed else 1)
 
 
-def _gate(
-    settings: Settings,
-    judge: Judge,
-    preset: Preset | None,
-    severity: Threshold | None,
-    pairs: int | None,
-    deadline: float,
-    write_answer: bool,
-) -> ConflictGate:
+def _gate(settings: Settings, judge: Judge) -> ConflictGate:
     from otel_drift.gate import ConflictGate
     from otel_drift.redaction import load_redactor
 
-    options: dict[str, Any] = {"severity_threshold": severity.value.upper() if severity else None}
+    told = settings.gate
+    options: dict[str, Any] = {"severity_threshold": told.severity_threshold.upper() or None}
     return ConflictGate(
         judge,
-        preset=preset.value if preset else None,
-        pair_threshold=pairs,
+        preset=told.preset or None,
+        pair_threshold=told.pair_threshold,
         min_confidence=settings.audit.options.get("source_conflict", {}).get("min_confidence", 0.0),
-        deadline=deadline,
-        write_answer=write_answer,
+        deadline=told.deadline,
+        write_answer=told.write_answer,
         allow_embedded=judge.embedded,  # only ever by --judge rules
         ledger=settings.ledger.url or None,
         redact=load_redactor(",".join(settings.privacy.redact)) if settings.privacy.redact else None,

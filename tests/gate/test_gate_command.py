@@ -147,6 +147,27 @@ def test_a_missing_file_or_question_is_exit_2(otel_drift: Run, passages: Path) -
     assert "--query and --passages" in nothing.stderr
 
 
+def test_the_settings_hold_the_gates_options_and_the_command_line_wins(
+    otel_drift: Run, passages: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "gate.toml"
+    config.write_text('[gate]\npreset = "support"\npair_threshold = 3\nseverity_threshold = "minor"\n')
+    base = ["gate", "--query", QUESTION, "--passages", passages, "--judge", "rules", "--format", "json"]
+    told = otel_drift(*base, "--config", config)
+    stricter = otel_drift(*base, "--config", config, "--pair-threshold", "1", "--severity-threshold", "material")
+    config.write_text('[gate]\npreset = "clinical"\n')
+    refused = otel_drift(*base, "--config", config)
+    config.write_text("[gate]\ndeadline = 0\n")
+    impossible = otel_drift(*base, "--config", config)
+
+    found = [json.loads(run.stdout)["report"] for run in (told, stricter)]
+    assert [(one["severity_threshold"], one["pair_threshold"]) for one in found] == [("MINOR", 3), ("MATERIAL", 1)]
+    assert (told.returncode, stricter.returncode) == (0, 1)
+    assert (refused.returncode, impossible.returncode) == (2, 2)
+    assert "language model" in refused.stderr
+    assert "gate.deadline" in impossible.stderr
+
+
 def test_passages_of_strangers_are_safe_on_a_terminal(otel_drift: Run, tmp_path: Path) -> None:
     file = tmp_path / "evil.jsonl"
     evil = {**SECOND, "title": "\x1b[31mred\u202e [link=http://x]x[/link]"}
@@ -158,9 +179,13 @@ def test_passages_of_strangers_are_safe_on_a_terminal(otel_drift: Run, tmp_path:
     assert "[link=http://x]" in run.stdout
 
 
-def test_it_serves_until_it_is_stopped(tmp_path: Path, passages: Path) -> None:
+@pytest.mark.parametrize("told_by", ["command line", "settings"])
+def test_it_serves_until_it_is_stopped(told_by: str, tmp_path: Path, passages: Path) -> None:
+    address = ["--serve", "127.0.0.1:0"] if told_by == "command line" else []
+    if not address:
+        (tmp_path / "otel-drift.toml").write_text('[gate]\nserve = "127.0.0.1:0"\n')
     process = subprocess.Popen(
-        [sys.executable, "-m", "otel_drift", "gate", "--judge", "rules", "--serve", "127.0.0.1:0"],
+        [sys.executable, "-m", "otel_drift", "gate", "--judge", "rules", *address],
         cwd=tmp_path, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
