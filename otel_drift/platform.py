@@ -6,6 +6,8 @@ Shared by the connectors. Imports httpx when a client is made.
 from __future__ import annotations
 
 import ipaddress
+import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,9 @@ MIB = 1024 * 1024
 RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
 POLICY = RetryPolicy(attempts=5, total_seconds=120.0, initial=0.5, maximum=30.0)
 _BODY_KEPT = 8_192
+_LONGEST = 10
+"""Times its time-out an answer may take to come in: a server that sends a byte a minute never times out."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def is_loopback(host: str) -> bool:
@@ -61,16 +66,16 @@ class Target:
         """
         if not text or text.startswith("?"):
             text = default + text
+        if not _is_url(text):
+            given_as = shown(text.partition("?")[0])  # a query may hold a key
+            raise ConfigError(f"{platform}: {given_as!r} is no URL; write e.g. {platform}:http://localhost:1234")
         parts = urlsplit(text)
-        example = f"{platform}:http://localhost:1234"
-        try:
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ConfigError(f"{platform}: {shown(text)!r} is no URL; write e.g. {example}")
         if "@" in parts.netloc:
             raise ConfigError(f"{platform}: put credentials into the environment or the settings, not into the URL")
+        if "#" in text:  # what follows it never reaches a server: a page's address from the browser, or part of a name
+            raise ConfigError(
+                f"{platform}: there is a '#' in its URL; give the server's address alone, and write # in a name as %23"
+            )
         given = parse_qsl(parts.query, keep_blank_values=True)
         for name, _value in given:
             if name not in options:
@@ -80,6 +85,20 @@ class Target:
             raise ConfigError(f"{platform}: {', '.join(sorted(doubled))} is given twice in its URL")
         url = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
         return cls(url, dict(given))
+
+
+def _is_url(text: str) -> bool:
+    """Whether a client will take it: what is no host or holds control characters fails only when it is asked."""
+    import httpx
+
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+        _ = httpx.URL(urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))).host
+        host.encode("idna")
+    except (ValueError, httpx.InvalidURL):  # ValueError: of ports, IPv6 addresses, IDNA
+        return False
+    return parts.scheme in ("http", "https") and bool(host) and port != 0 and not _CONTROL.search(text)
 
 
 def shown(text: str) -> str:
@@ -177,12 +196,22 @@ class Platform:
                 f"{name}: {parts.hostname} would get credentials over plain http; use https, or allow it by "
                 f"allow_plain_http = true in [connectors.{name}]"
             )
-        self._client = httpx.Client(
-            headers={"user-agent": "otel-drift", **(public_headers or {}), **(headers or {})},
-            auth=auth,
-            timeout=timeout,
-            follow_redirects=False,
-        )
+        self._timeout = timeout
+        try:
+            self._client = httpx.Client(
+                headers={"user-agent": "otel-drift", **(public_headers or {}), **(headers or {})},
+                auth=auth,
+                timeout=timeout,
+                follow_redirects=False,
+                verify=httpx.create_ssl_context(),
+                # A proxy named for other machines would get what must not leave this one, and cannot reach it.
+                trust_env=not is_loopback(parts.hostname or ""),
+            )
+        except (ValueError, ImportError, httpx.InvalidURL) as error:  # never its words: a proxy's may hold a password
+            raise ConfigError(
+                f"{name}: the proxy of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used "
+                f"({type(error).__name__}); set it to http://HOST:PORT, or NO_PROXY to {parts.hostname}"
+            ) from None
 
     def get(self, path: str, params: Params | None = None, *, accept: Collection[int] = ()) -> Answer:
         """Send a GET; see `request`."""
@@ -255,9 +284,8 @@ class Platform:
             with self._client.stream(
                 method, self.url + path, params=params or None, content=body, headers=headers, **extra
             ) as response:
-                return Answer(
-                    response.status_code, response.headers, self._read(response), f"{self.name} at {self.url}"
-                )
+                body_read = self._read(response, _LONGEST * (timeout or self._timeout))
+                return Answer(response.status_code, response.headers, body_read, f"{self.name} at {self.url}")
         except httpx.TimeoutException:
             raise RetryablePlatformError(f"{self.name}: {self.url} did not answer in time") from None
         except httpx.TransportError as error:
@@ -267,8 +295,8 @@ class Platform:
         except httpx.HTTPError as error:
             raise PlatformError(f"{self.name}: {self.url}: {type(error).__name__}") from None
 
-    def _read(self, response: httpx.Response) -> bytes:
-        chunks, size = [], 0
+    def _read(self, response: httpx.Response, seconds: float) -> bytes:
+        chunks, size, end = [], 0, time.monotonic() + seconds
         for chunk in response.iter_bytes():
             size += len(chunk)
             if size > self._max_bytes:
@@ -276,6 +304,8 @@ class Platform:
                     f"{self.name}: an answer of {self.url} is larger than {self._max_bytes // MIB} MiB; "
                     "read a shorter time"
                 )
+            if time.monotonic() > end:
+                raise PlatformError(f"{self.name}: an answer of {self.url} does not come to an end in {seconds:.0f} s")
             chunks.append(chunk)
         return b"".join(chunks)
 
