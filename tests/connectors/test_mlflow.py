@@ -171,12 +171,13 @@ def test_what_an_instrumentation_mlflow_alone_knows_wrote_is_left_as_mlflow_read
 def test_sessions_are_asked_for_together_and_quoted_right(replay: Replay) -> None:
     """What matches too much is left out; a trace without a session comes once."""
     with closing(MlflowSource(f"{replay.url}?experiment=demo")) as source:
-        window = Window(0, 2**62, sessions=("s1", "n'1\"x|y", "no such"))
+        window = Window(0, 2**62, sessions=("s1", "n'1\"x|y", "no such", "two\nlines"))
         read = [span for page, _ in source.read(None, window) for span in page]
 
     (searched,) = replay.bodies("POST", "/search")
     assert searched["filter"] == (
-        "trace.timestamp_ms >= 0 AND metadata.`mlflow.trace.session` RLIKE '^(s1|n.1.x.y|no.such)$'"
+        "trace.timestamp_ms >= 0 AND metadata.`mlflow.trace.session` RLIKE "
+        "'^(s1|n[^0]1[^0]x[^0]y|no[^0]such|two[^0]lines)$'"
     )
     assert searched["order_by"] == ["timestamp_ms ASC"]
     (asked,) = replay.bodies("GET", "/batchGet")

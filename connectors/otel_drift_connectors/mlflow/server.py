@@ -205,8 +205,8 @@ def milliseconds(info: Mapping[str, Any]) -> int:
 
 def _pattern(session: str) -> str:
     # Anything that some database's regular expressions or MLflow's quoting could take otherwise stands for any
-    # character; what matches too much is left out afterwards.
-    return re.sub(r"[^0-9A-Za-z_-]", ".", session)
+    # character, a line feed too, which "." is not; what matches too much is left out afterwards.
+    return re.sub(r"[^0-9A-Za-z_-]", "[^0]", session)
 
 
 def _default_url() -> str:
