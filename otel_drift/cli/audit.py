@@ -241,6 +241,11 @@ def _audit(asked: Asked, html: Path | None) -> int:
     settings, totals = asked.settings, Totals()
     with ExitStack() as stack:
         source, line, sinks = asked.opened(stack)
+        failure: SourceError | None = None
+        try:
+            source.check()
+        except SourceError as error:
+            failure = error
         links = source.links(settings)
         line.run_id = line.ledger.begin_run({"paths": asked.sources, "judge": line.judge.name})
         page = None
@@ -249,9 +254,9 @@ def _audit(asked: Asked, html: Path | None) -> int:
             page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run, links=links))
         for warning in check_sinks(sinks):
             warn(notes, warning)
-        failure = None
         try:
-            source.check()
+            if failure is not None:
+                raise failure
             with source.shown(asked.output) as on_sessions:
                 for unit in pipeline.audit(source, line):
                     totals.add(unit)

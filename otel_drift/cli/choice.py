@@ -187,7 +187,8 @@ def advance(line: Line, source: Reading, settings: Settings, *, held: int | None
     name = cursor_name(source, settings)
     last = line.ledger.cursor(name)
     waiting = [at for at in (line.choice.oldest_waiting if line.choice else None, held) if at is not None]
-    reached = max(min([window.until, *waiting]), window.until - LONGEST_HOLD)
+    until = min(window.until, line.choice.now) if line.choice else window.until  # what is still to come was not read
+    reached = max(min([until, *waiting]), until - LONGEST_HOLD)
     if last is None or window.since <= int(last) < reached:
         line.ledger.set_cursor(name, str(reached))
 

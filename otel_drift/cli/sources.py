@@ -82,13 +82,17 @@ class Reading:
             check()
 
     def links(self, settings: Settings) -> Links:
-        """Where people see what was read: as the settings say, else as the source knows."""
+        """Where people see what was read: as the settings say, else as the source knows, some only after `check`."""
         from otel_drift.links import Links
 
-        return Links(
-            settings.output.trace_url or getattr(self.source, "trace_url", ""),
-            settings.output.session_url or getattr(self.source, "session_url", ""),
-        )
+        known = Links(settings.output.trace_url, settings.output.session_url)
+        try:
+            return Links(
+                known.trace_url or getattr(self.source, "trace_url", ""),
+                known.session_url or getattr(self.source, "session_url", ""),
+            )
+        except SourceError:  # it is down, which whoever reads it is told
+            return known
 
     def read(
         self, cursor: str | None = None, window: Window | None = None

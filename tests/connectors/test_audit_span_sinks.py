@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,19 @@ def test_tempo_from_search_to_audit_span_and_again(otel_drift: Run) -> None:
     assert one["outcome"] == other["outcome"] == "findings"
     assert one["report"] == other["report"]
     assert "https://g.example/explore" in first.stdout
+
+
+def test_what_is_still_to_come_does_not_count_as_read(otel_drift: Run) -> None:
+    """A run until a later day leaves the next one, which goes on from the last, something to read."""
+    later = datetime.now(UTC).date() + timedelta(days=2)
+    with serving(Tempo()) as tempo:
+        ahead = otel_drift("audit", f"tempo:{tempo.url}", "--until", str(later), "--sink", "none")
+        tempo.store.add_spans(conversation("s1", ends=time.time_ns() - 10 * 60 * 10**9))
+        after = otel_drift("audit", f"tempo:{tempo.url}", "--sink", "none", "--format", "json")
+        found = json.loads(after.stdout)
+
+    assert found["outcome"] == "findings"
+    assert (ahead.returncode, after.returncode) == (0, 0), ahead.stderr + after.stderr
 
 
 def test_jaeger_from_search_to_audit_span_and_again(otel_drift: Run, shared: Path) -> None:

@@ -118,7 +118,7 @@ def demo(mlflow: Mlflow, source: Callable[..., MlflowSource], sink: Callable[...
     now, name = time.time_ns(), f"demo-{time.time_ns()}"
     id_ = mlflow.experiment(name)
     # A session id that needs quoting everywhere.
-    spans = [s for n in range(3) for s in conversation(f"s'{n}\" {name}", ends=now - HOUR - n * 600 * SECOND)]
+    spans = [s for n in range(3) for s in conversation(f"s'{n}\"\n {name}", ends=now - HOUR - n * 600 * SECOND)]
     old = conversation(f"old {name}", ends=now - 7 * 24 * HOUR)
     mlflow.ingest(id_, spans + old)
     return Demo(mlflow, id_, f"{mlflow.url}?experiment={name}", spans, old, now, source, sink)
@@ -361,8 +361,10 @@ def test_from_otlp_to_a_search_by_severity(
     assert demo.server.search(demo.id, "tag.drift_severity = 'CRITICAL'") == set()
     before = {trace: demo.server.info(trace) for trace in sorted({span.trace_id for span in demo.spans})}
 
-    second = otel_drift("audit", source, "--since", "24h")
+    second = otel_drift("audit", source, "--since", "24h", "--format", "json")
     assert second.returncode == 0, second.stderr
+    links = [str(json.loads(line)["url"]) for line in second.stdout.splitlines()]
+    assert all(link.startswith(f"{demo.server.url}/#/experiments/{demo.id}/chat-sessions/s") for link in links), links
     assert {trace: demo.server.info(trace) for trace in before} == before
 
     session = demo.spans[0].attributes["gen_ai.conversation.id"]
