@@ -79,6 +79,51 @@ def test_a_list_item_is_one_sentence_and_what_follows_in_it_is_prose() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("<!-- Hidden. Twice. -->\nShown.", ["Shown."]),
+        ("One.\n<!--\nHidden.\n\nHidden too.\n-->\nTwo.", ["One.", "Two."]),
+        (
+            "One line\r\n<!--\r\nHidden.\r\n-->\r\nTwo <!-- a\r\nb -->\r\nlines.",
+            ["One line", "Two <!-- a\r\nb -->\r\nlines."],
+        ),
+        ("One. <!-- Hidden. --> Two.", ["One.", "Two."]),
+        ("- One.\n- <!-- Hidden. -->\n- Two.", ["One.", "Two."]),
+        ("<!-- note -->Shown here. <!-- note -->\nAnd here.", ["Shown here.", "And here."]),
+        ("It is <!-- 7? --> 8\ndays. <!-- a --> <!-- b -->", ["It is <!-- 7? --> 8\ndays."]),
+    ],
+)
+def test_comments_are_none(answer: str, expected: list[str]) -> None:
+    assert texts(answer) == expected
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        "- [Annual report](https://a.example/r.pdf)\n- [Rules, second edition](https://b.example/x?y=1#z)",
+        "[1] https://a.example/r\n\n[2]: <https://b.example/x_y>\n\n3. www.c.example",
+        '[One](https://a.example) | [Two](/two "Title"), [Three][3]',
+        "https://a.example/one\nhttps://b.example/two",
+        "| Where |\n|---|\n| [One](https://a.example) |",
+        "![Chart of rainfall](chart.png)",
+    ],
+)
+def test_lines_of_nothing_but_links_are_none(links: str) -> None:
+    assert texts(f"Before.\n\n{links}\n\nAfter.") == ["Before.", "After."]
+
+
+def test_a_link_among_words_is_part_of_its_sentence() -> None:
+    expected = ["The fee is in [the rules](https://a.example).", "See https://b.example for 2024."]
+    assert texts(" ".join(expected)) == expected
+    assert texts("- [The rules](https://a.example): 5 EUR") == ["[The rules](https://a.example): 5 EUR"]
+
+
+def test_indented_code_after_a_blank_line_is_none() -> None:
+    answer = "Run this:\n\n    pip install x\n    x --now\n\nThen stop.\n\n\tx = open. end;\n\n- item\n\n  Its second."
+    assert texts(answer) == ["Run this:", "Then stop.", "item", "Its second."]
+
+
 def test_headings_are_titles_of_sections() -> None:
     answer = (
         "Opening.\n\n# One #\nFirst.\n\nTwo\n===\nSecond.\n\n**Three**\nThird.\n\n## Empty\n\n4. Four\nFourth. Again.\n"
@@ -109,7 +154,13 @@ def test_code_is_none_and_a_table_row_is_one() -> None:
     [
         "    indented like code.",
         "[1]: http://example.com 'claim.'",
-        "<!-- hidden claim. -->",
+        "<!-- unclosed claim.",
+        "Begun <!-- here.\n\nA claim. -->",
+        "`<!--` is a claim. -->",
+        "```\n<!--\n```\nA claim. -->",
+        "[A claim.](http://example.com)",
+        "[1]: http://example.com says a claim",
+        "Text.\n\n    An indented claim.\n    It goes on with one more.",
         "<div>\nhidden claim.\n</div>",
         "> " * 60 + "deep claim.",
         "\r\nold line ends.\r\rmore.\r",
@@ -126,7 +177,25 @@ def test_nothing_but_titles_and_code_escapes(answer: str) -> None:
     st.lists(
         st.one_of(
             st.sampled_from(
-                ["# H", "- item. two", "1. x", "```", "| a | b |", "|--|--|", "> q.", "***", "===", "\\", "  ", "\t- t"]
+                [
+                    "<!-- x. y -->",
+                    "<!--",
+                    "-->",
+                    "    code.",
+                    "[a](http://b)",
+                    "# H",
+                    "- item. two",
+                    "1. x",
+                    "```",
+                    "| a | b |",
+                    "|--|--|",
+                    "> q.",
+                    "***",
+                    "===",
+                    "\\",
+                    "  ",
+                    "\t- t",
+                ]
             ),
             st.text(max_size=30),
             st.sampled_from(["A sentence. Another one!", "这是。那是？", "e.g. this, No. 5.", "**Bold.** Done [1]."]),
@@ -164,8 +233,28 @@ def test_words_are_counted_without_blanks_too() -> None:
         "a [1][2]. " * 10_000,
         "*" * 100_000 + " a.",
         "1." * 100_000,
+        "<!--" * 30_000 + "a.",
+        "`<!-- x " * 20_000 + "-->",
+        "a <!-- b --> `<!--` " * 5_000,
+        "```\n<!-- a -->\n```\n" * 3_000,
+        "[a](b " * 20_000,
+        "http://" * 15_000,
     ],
-    ids=["blanks", "joins", "quotes", "brackets", "cites", "stars", "digits"],
+    ids=[
+        "blanks",
+        "joins",
+        "quotes",
+        "brackets",
+        "cites",
+        "stars",
+        "digits",
+        "comments",
+        "skipped",
+        "ticks",
+        "fences",
+        "links",
+        "urls",
+    ],
 )
 def test_hostile_layouts_take_no_quadratic_time(answer: str) -> None:
     """A second or two on a busy machine; minutes where something is quadratic."""
