@@ -82,7 +82,7 @@ def claims_of(turn: Turn, offset: int, spoken: Collection[str] = ()) -> Iterator
     evidence = read_evidence(texts)
     found = [s for s in statements(turn.answer or "") if len(s.text) <= LONGEST_CLAIM]
     number = offset
-    known = evidence.stems.union(spoken)
+    known = evidence.stems | frozenset(spoken)
     topic = _names(turn.user or "")
     for index, sentence in enumerate(found):
         topic = _names(sentence.text) or topic

@@ -10,7 +10,7 @@ from typing import Any
 from otel_drift.judges.rules_claims import StatedClaim, claims_of
 from otel_drift.judges.rules_contradiction import Contradiction, contradiction
 from otel_drift.judges.rules_gate import is_correction
-from otel_drift.judges.rules_novelty import Unsupported, known_before, unsupported_claim
+from otel_drift.judges.rules_novelty import KnownBefore, Unsupported, unsupported_claim
 from otel_drift.judges.rules_qualification import LostQualifier, lost_qualifier
 from otel_drift.judges.rules_statements import Reading, read, similarity
 from otel_drift.model import Session, Turn
@@ -47,7 +47,7 @@ def audit_session(session: Session) -> dict[str, Any]:
     """
     claims: list[StatedClaim] = []
     events: list[dict[str, Any]] = []
-    memory = Memory()
+    memory, told = Memory(), KnownBefore(session)
     number = unreadable = total = 0
     for turn in session.turns:
         if not turn.answered:
@@ -63,7 +63,7 @@ def audit_session(session: Session) -> dict[str, Any]:
             raised = [] if against is None else [against]
             raised += _dropped(claim, related, None if against is None else against["earlier_claim"])
             if against is None and claim.status == "UNSUPPORTED":
-                known = known or known_before(session, turn)
+                known = known or told.before(turn)
                 unsupported = unsupported_claim(claim, known)
                 if unsupported is not None:
                     raised.append(_unsupported_event(claim, unsupported))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -86,12 +86,12 @@ class Evidence:
     """Passages, read once for all the sentences that are held against them; the same order as they were given."""
 
     passages: tuple[EvidencePassage, ...]
-    stems: frozenset[str]
-    bigrams: frozenset[tuple[str, str]]
-    four_grams: frozenset[str]
-    numbers: frozenset[float]
-    bare_numbers: frozenset[float]
-    measures: frozenset[tuple[float, str]]
+    stems: Set[str]
+    bigrams: Set[tuple[str, str]]
+    four_grams: Set[str]
+    numbers: Set[float]
+    bare_numbers: Set[float]
+    measures: Set[tuple[float, str]]
 
     @property
     def english(self) -> bool:
@@ -180,7 +180,7 @@ def grounding_features(text: str, passages: Sequence[str], question: str | None 
 
 def read_evidence(passages: Sequence[str]) -> Evidence:
     """Read passages into what claims are compared with."""
-    parts = tuple(_read_passage(text) for text in passages)
+    parts = tuple(read_passage(text) for text in passages)
     if len(parts) == 1:
         only = parts[0]
         return Evidence(
@@ -198,7 +198,8 @@ def read_evidence(passages: Sequence[str]) -> Evidence:
 
 
 @lru_cache(maxsize=512)
-def _read_passage(text: str) -> EvidencePassage:
+def read_passage(text: str) -> EvidencePassage:
+    """Read one passage; the latest are remembered."""
     found = []
     for sentence in statements(text):
         for piece in _pieces(sentence.text):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from otel_drift.judges.rules_claims import StatedClaim
 from otel_drift.judges.rules_gate import is_commonplace
-from otel_drift.judges.rules_grounding import Evidence, ground, read_evidence
+from otel_drift.judges.rules_grounding import Evidence, EvidencePassage, ground, read_evidence, read_passage
 from otel_drift.model import Session, Turn
 from otel_drift.text import clauses, content_words, number_values, quantities, statements
 from otel_drift.text.quantities import Quantity
@@ -34,14 +34,53 @@ class Unsupported:
     with_figure: bool
 
 
-def known_before(session: Session, turn: Turn) -> Evidence:
-    """What was said, retrieved or told before this answer: repeating it is nothing new."""
-    earlier = [t for t in session.turns if t.number < turn.number]
-    texts = [p.text for t in earlier for p in t.passages if p.text]
-    texts += [t.answer for t in earlier if t.answer]
-    told = [t.user for t in session.turns if t.number <= turn.number and t.user]
-    texts += [s.text for message in told for s in statements(message) if _tells(s.text)]
-    return read_evidence(list(dict.fromkeys(texts)))
+class KnownBefore:
+    """What was said, retrieved or told before an answer: repeating it is nothing new.
+
+    Grows with the session: each text is read once, however many turns ask.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._turns = sorted(session.turns, key=lambda turn: turn.number)
+        self._told_to = self._said_to = 0
+        self._retrieved: dict[str, EvidencePassage] = {}
+        self._answers: dict[str, EvidencePassage] = {}
+        self._told: dict[str, EvidencePassage] = {}
+        self._all = Evidence((), set(), set(), set(), set(), set(), set())
+
+    def before(self, turn: Turn) -> Evidence:
+        """The evidence before the answer of `turn`, good until the next call; turns are asked about in their order.
+
+        Retrieved texts come first, then answers, then what users told, each text once.
+        """
+        while self._told_to < len(self._turns) and self._turns[self._told_to].number <= turn.number:
+            message = self._turns[self._told_to].user
+            for sentence in statements(message) if message else ():
+                if _tells(sentence.text):
+                    self._keep(sentence.text, self._told)
+            self._told_to += 1
+        while self._said_to < len(self._turns) and self._turns[self._said_to].number < turn.number:
+            earlier = self._turns[self._said_to]
+            for passage in earlier.passages:
+                if passage.text:
+                    self._keep(passage.text, self._retrieved)
+            if earlier.answer:
+                self._keep(earlier.answer, self._answers)
+            self._said_to += 1
+        every = {**self._retrieved, **self._answers, **self._told}  # a text that is in two stays where it is first
+        return replace(self._all, passages=tuple(every.values()))
+
+    def _keep(self, text: str, kept: dict[str, EvidencePassage]) -> None:
+        if text in kept:
+            return
+        elsewhere = self._retrieved.get(text) or self._answers.get(text) or self._told.get(text)
+        kept[text] = elsewhere or self._read(text)
+
+    def _read(self, text: str) -> EvidencePassage:
+        read = read_passage(text)
+        for name in ("stems", "bigrams", "four_grams", "numbers", "bare_numbers", "measures"):
+            getattr(self._all, name).update(getattr(read, name))
+        return read
 
 
 _OWN_STORY = re.compile(

@@ -15,17 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures import names_in, spans_of
 from drift_cases import session, turn
 from otel_drift.audits.factual_drift import FactualDrift
 from otel_drift.audits.factual_drift_answer import SessionAnswer, answer_models
 from otel_drift.audits.factual_drift_checks import check_claims, check_events, refs
 from otel_drift.errors import PermanentJudgeError
+from otel_drift.judges import rules_grounding, rules_novelty
 from otel_drift.judges.rules import RulesJudge, grounding
 from otel_drift.judges.rules_claims import claims_of
 from otel_drift.judges.rules_drift import MOST_RECENT, Memory, audit_session
 from otel_drift.judges.rules_gate import is_claim, is_correction, is_refusal
+from otel_drift.judges.rules_grounding import Evidence, read_evidence
+from otel_drift.judges.rules_novelty import KnownBefore
 from otel_drift.model import JudgeTask, PromptRef, Session, Turn
 from otel_drift.protocols import Judge
+from otel_drift.sessions import reconstruct
+from otel_drift.text import statements
 from otel_drift.validation import audit_session as audit_unit
 
 PASSAGE = (
@@ -509,6 +515,56 @@ def test_a_long_session_and_a_long_answer_are_affordable() -> None:
     started = time.process_time()
     assert len(audit_session(session(*turns, turn(61, "All?", long, "A plan costs 1 EUR.")))["claims"]) > 300
     assert time.process_time() - started < 10
+
+
+def _known_before_read_anew(audited: Session, number: int) -> Evidence:
+    """What was known before an answer, by its definition: everything is read again."""
+    earlier = [t for t in audited.turns if t.number < number]
+    texts = [p.text for t in earlier for p in t.passages if p.text] + [t.answer for t in earlier if t.answer]
+    told = [t.user for t in audited.turns if t.number <= number and t.user]
+    texts += [s.text for message in told for s in statements(message) if rules_novelty._tells(s.text)]
+    return read_evidence(list(dict.fromkeys(texts)))
+
+
+def test_what_is_known_before_an_answer_is_the_same_read_once_or_anew_on_all_captures(shared: Path) -> None:
+    compared = 0
+    for name in names_in(shared):
+        for audited in reconstruct(spans_of(shared, name)):
+            known = KnownBefore(audited)
+            for one in audited.turns:
+                assert known.before(one) == _known_before_read_anew(audited, one.number), (name, one.number)
+                compared += 1
+    assert compared > 100
+
+
+def test_a_text_that_is_told_retrieved_and_said_counts_once_and_where_it_is_first() -> None:
+    same = "The transfer takes eight weeks."
+    audited = talk((same, (), "Yes."), ("And now?", (PASSAGE, same), same), ("So?", (PASSAGE,), "It does."))
+    known = KnownBefore(audited)
+
+    for one in audited.turns:
+        assert known.before(one) == _known_before_read_anew(audited, one.number)
+
+
+def test_a_session_of_2000_turns_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every turn asks what is known before it, each text is read once all the same."""
+    read: list[str] = []
+
+    def counting(text: str) -> Any:
+        read.append(text)
+        return rules_grounding.read_passage(text)
+
+    monkeypatch.setattr(rules_novelty, "read_passage", counting)
+    counts = []
+    for turns in (200, 2_000):
+        read.clear()
+        audited = talk(*((f"I have account {n}.", f"Fund {n} is open.", f"It earned {n} EUR.") for n in range(turns)))
+        known = KnownBefore(audited)
+        for one in audited.turns:
+            known.before(one)
+        counts.append(len(read))
+
+    assert counts == [200 * 3 - 2, 2_000 * 3 - 2]
 
 
 def test_a_very_long_session_is_looked_at_in_bounded_steps_and_its_beginning_is_not_forgotten() -> None:
