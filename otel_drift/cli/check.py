@@ -21,7 +21,7 @@ def check(
 ) -> None:
     """Ask a platform whether URL, key, project and version are right, for reading and for writing."""
     from otel_drift import plugins
-    from otel_drift.cli.sources import FILES, opened
+    from otel_drift.cli.sources import FILES, answering, opened
     from otel_drift.config import load_settings
     from otel_drift.errors import ConfigError
     from otel_drift.report.escape import terminal_safe
@@ -39,5 +39,6 @@ def check(
             if close := getattr(one, "close", None):
                 stack.callback(close)
             ask = getattr(one, "check", None)
-            said = ask() if ask else f"{one.name}: its options are right; it has nothing to ask"
+            with answering(one.name):
+                said = ask() if ask else f"{one.name}: its options are right; it has nothing to ask"
             console.print(f"{'read ' if kind == 'sources' else 'write'}  ok  {terminal_safe(said)}", soft_wrap=True)

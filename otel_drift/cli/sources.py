@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from otel_drift.cli.common import OutputFormat, stderr_console
-from otel_drift.errors import ConfigError, SinkError, SourceError
+from otel_drift.errors import ConfigError, OtelDriftError, PlatformError, SinkError, SourceError
 from otel_drift.model import Record, Span
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from otel_drift.errors import RecordError
     from otel_drift.links import Links
     from otel_drift.protocols import Sink, Source, Window
+
+log = logging.getLogger(__name__)
 
 FILES = "otlp-file"
 SHOWN_PROBLEMS = 100
@@ -79,7 +82,8 @@ class Reading:
             SourceError: it is down.
         """
         if check := getattr(self.source, "check", None):
-            check()
+            with answering(self.name):
+                check()
 
     def links(self, settings: Settings) -> Links:
         """Where people see what was read: as the settings say, else as the source knows, some only after `check`."""
@@ -98,11 +102,12 @@ class Reading:
         self, cursor: str | None = None, window: Window | None = None
     ) -> Iterator[tuple[Sequence[Record], str | None]]:
         """As the source does, counted."""
-        for page, after in self.source.read(cursor, window):
-            self.span_count += sum(isinstance(record, Span) for record in page)
-            if self.platform is not None:
-                self._on_read(self.span_count, 0)
-            yield page, after
+        with answering(self.name) if self.platform else nullcontext():
+            for page, after in self.source.read(cursor, window):
+                self.span_count += sum(isinstance(record, Span) for record in page)
+                if self.platform is not None:
+                    self._on_read(self.span_count, 0)
+                yield page, after
 
     def close(self) -> None:
         """Release what the source holds."""
@@ -169,6 +174,25 @@ class Reading:
             )
         if self.problem_count and not self.span_count:
             raise SourceError(f"nothing could be read: no {'trace' if self.platform else 'file'} given holds a span")
+
+
+@contextmanager
+def answering(platform: str) -> Iterator[None]:
+    """Whatever else a connector raises while its platform is asked, as one clear error.
+
+    Raises:
+        PlatformError: mostly, the platform answered in a form that the connector does not know.
+    """
+    try:
+        yield
+    except (OtelDriftError, OSError):
+        raise
+    except Exception as error:  # the per-source boundary, as `delivery` has one for sinks
+        log.debug("connector failed", exc_info=error)
+        raise PlatformError(
+            f"{platform} answered in an unknown form ({type(error).__name__}); is the URL right, the server of a "
+            "version that the guide names? Else it is a fault of the connector: run with debug logging"
+        ) from None
 
 
 def platform_of(given: Sequence[str]) -> tuple[str, str] | None:
@@ -243,7 +267,8 @@ def check_sinks(sinks: Mapping[str, Sink]) -> list[str]:
     for name, sink in sinks.items():
         if check := getattr(sink, "check", None):
             try:
-                check()
+                with answering(name):
+                    check()
             except SinkError as error:
                 down.append(f"sink {name}: {error}; what it is owed is written by a later run")
     return down

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -342,3 +343,18 @@ def _parsed(value: Any) -> Any:
         return json.loads(value)
     except (TypeError, ValueError):
         return value
+
+
+@pytest.mark.parametrize("command", ["check", "inspect", "audit"])
+@pytest.mark.parametrize("answer", [[], {"traces": [None]}])
+def test_an_answer_in_an_unknown_form_is_one_clear_line(
+    replay: Replay, otel_drift: Callable[..., subprocess.CompletedProcess[str]], command: str, answer: Any
+) -> None:
+    """Whatever a gateway or another version answers: no traceback, which would show private text."""
+    replay.answers["POST", "/api/3.0/mlflow/traces/search"] = (200, answer)
+
+    done = otel_drift(command, f"mlflow:{replay.url}?experiment=demo")
+
+    assert done.returncode == 3
+    assert "answered in an unknown form" in done.stderr
+    assert "Traceback" not in done.stderr
