@@ -49,13 +49,18 @@ class Choice:
     """Chooses sessions as a `Selection` says, and counts what it leaves out and why.
 
     `left_out` has ``waiting``, ``outside`` (of the window), ``filtered`` (environment, user, tag) and ``few_turns``.
-    `oldest_waiting` is when the earliest waiting session began: the next run has to read from there.
+    `oldest_waiting` is when the earliest waiting session began: the next run has to read from there. `missing` are
+    the session ids asked for that did not come.
     """
 
     selection: Selection
     now: int
     left_out: Counter[str] = field(default_factory=Counter)
     oldest_waiting: int | None = None
+    missing: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.missing = set(self.selection.window.sessions) if self.selection.window else set()
 
     def of(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """The sessions chosen. Where flagged ones come first, the others wait in a file of their own meanwhile."""
@@ -90,6 +95,7 @@ class Choice:
         window = self.selection.window
         if window is not None:
             named = session.session_id in window.sessions
+            self.missing.discard(session.session_id or "")
             if not named and (window.sessions or ended < window.since or started >= window.until):
                 return "outside"
             if not _matches(session, window):

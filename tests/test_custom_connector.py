@@ -149,6 +149,8 @@ def test_which_sessions_are_audited(run: Run, tmp_path: Path) -> None:
     assert chosen("--since", "24h", "--user", "ann", "--tag", "vip") == ["hers"]
     assert chosen("--since", "24h", "--environment", "staging") == []
     assert chosen("--session", "old") == ["old"]
+    nowhere = run("audit", "sqlite-traces:t.db", "--sink", "none", "--session", "nowhere")
+    assert "there is no session 'nowhere'" in nowhere.stderr
     assert "1 session still being written" in run("audit", "sqlite-traces:t.db", "--sink", "none").stderr
 
 
@@ -215,5 +217,5 @@ def test_a_sink_that_is_down_stops_nothing_and_gets_its_due_later(run: Run, tmp_
     (tmp_path / "later" / "t.db").rmdir()
     (tmp_path / "t.db").write_bytes(b"broken " * 1000)
     broken = run("audit", "sqlite-traces:t.db", *sinks, status=3)
-    assert "cannot be read: file is not a database" in broken.stderr
+    assert broken.stderr == "otel-drift: sqlite-traces:t.db cannot be read: file is not a database\n"
     assert scores(tmp_path / "later" / "t.db")["session", "s1", "drift_severity"] == "MAJOR"

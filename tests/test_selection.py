@@ -59,6 +59,14 @@ def test_a_session_asked_for_by_name_is_chosen_whenever_it_was() -> None:
     assert chosen(Selection(window), at("a", 5), at("b", 500)) == ["b"]
 
 
+def test_a_session_asked_for_that_does_not_come_is_missing() -> None:
+    choice = Choice(Selection(Window(0, 1, sessions=("b", "nowhere"))), NOW)
+
+    list(choice.of([at("b", 5)]))
+
+    assert choice.missing == {"nowhere"}
+
+
 def test_turns_or_flags() -> None:
     many, few = at("many", 5), at("few", 5, turns=2)
     failed = at("failed", 5, turns=2, error="boom")

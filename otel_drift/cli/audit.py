@@ -273,7 +273,8 @@ def _audit(asked: Asked, html: Path | None) -> int:
         totals.passed_over = source.lost_count
         delivered = delivery.deliver(line.ledger, sinks)
         line.ledger.end_run(line.run_id, totals.record())
-    timeline.print_totals(notes, totals.record(), judge=line.judge)
+    if failure is None or totals.units:
+        timeline.print_totals(notes, totals.record(), judge=line.judge)
     for why in left_out(line):
         notes.print(f"otel-drift: {why}", soft_wrap=True)
     if totals.stored_failures and not line.judge.embedded:

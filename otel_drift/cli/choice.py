@@ -6,7 +6,6 @@ import json
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +79,7 @@ def pull_overrides(
     given = {
         "since": since,
         "min_turns": min_turns,
-        "flagged": [flag.strip() for flag in flagged.split(",")] if flagged else None,
+        "flagged": [name for flag in flagged.split(",") if (name := flag.strip())] if flagged else None,
         "environments": environment,
         "users": user,
         "tags": tag,
@@ -195,15 +194,21 @@ def advance(line: Line, source: Reading, settings: Settings, *, held: int | None
 
 def left_out(line: Line) -> list[str]:
     """Which sessions were read and not audited, and why, a sentence each."""
-    counts = line.choice.left_out if line.choice else Counter()
-    few = {
+    choice = line.choice
+    if choice is None:
+        return []
+    reasons = {
         "waiting": "still being written (last span younger than --settle); a later run audits them",
         "few_turns": "with fewer turns than --min-turns, and not flagged",
         "filtered": "of other environments, users or tags, or not flagged",
     }
-    return [
-        f"{counts[code]} session{'s' if counts[code] > 1 else ''} {why}" for code, why in few.items() if counts[code]
+    counts = choice.left_out
+    told = [
+        f"{counts[code]} session{'s' if counts[code] > 1 else ''} {why}"
+        for code, why in reasons.items()
+        if counts[code]
     ]
+    return told + [f"there is no session {name!r}" for name in sorted(choice.missing)]
 
 
 def moment(text: str, option: str, now: int) -> int:

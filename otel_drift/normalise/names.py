@@ -8,6 +8,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+import orjson
+
 SESSION_DELIBERATE, SESSION_NAMESPACED, SESSION_CONVERSATION, SESSION_APP, SESSION_THREAD = 0, 1, 3, 4, 5
 """Ranks of session ids: an id set on purpose on GenAI spans wins over what a framework or an outer span says."""
 
@@ -93,15 +95,28 @@ def _rank(name: str) -> int | None:
 
 
 def scalar(value: Any) -> str | None:
-    """An id as text: non-empty string, or number; of a very long one the beginning and a hash of the whole."""
+    """An id as text: non-empty string, or number; of a very long one the beginning and a hash of the whole.
+
+    It stays as it is, so that the platform finds it again; only an id that was written as JSON text is unquoted.
+    """
     if isinstance(value, str):
-        value = value.strip().strip('"')
-        if not value or value.startswith("[Scrubbed"):
+        value = _unquoted(value)
+        if not value.strip() or value.startswith("[Scrubbed"):
             return None
         return value if len(value) <= MAX_ID else _shortened(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None
+
+
+def _unquoted(value: str) -> str:
+    if len(value) < 2 or not value[0] == value[-1] == '"':
+        return value
+    try:
+        loaded = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return loaded if isinstance(loaded, str) else value
 
 
 def _shortened(value: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from otel_drift.model import Session
+from otel_drift.normalise.names import scalar
 from spans import Trace, evidence, one, said
 
 TALK = [
@@ -802,3 +803,14 @@ def test_the_whole_session_in_one_trace(write: Callable[[int], Trace]) -> None:
 
             whole.spans.append(dataclasses.replace(span, trace_id=whole.trace_id, parent_id=span.parent_id or root))
     check(one(whole), ids=write is not dspy)
+
+
+@pytest.mark.parametrize("written", ['it\'s "quoted"', " lead", '"', 'a"', "tab\there "])
+def test_an_id_stays_as_it_is(written: str) -> None:
+    assert scalar(written) == written
+
+
+def test_an_id_written_as_json_text_is_unquoted() -> None:
+    assert scalar('"sess-1"') == "sess-1"
+    assert scalar('"say \\"hi\\""') == 'say "hi"'
+    assert scalar("  ") is None
