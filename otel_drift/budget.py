@@ -53,6 +53,11 @@ class Budget:
                 self._reserved -= most or 0.0
                 self.cost += call.cost or 0.0
 
+    def stop(self) -> None:
+        """Refuse every further call: the run is being broken off."""
+        with self._lock:
+            self.exhausted = True
+
     def _reserve(self, most: float | None) -> None:
         with self._lock:
             reason = self._why_not(most)

@@ -67,6 +67,9 @@ def audit(source: Source, line: Line) -> Iterator[Unit]:
                     yield from _committed(pending.popleft().result(), line)
             while pending:
                 yield from _committed(pending.popleft().result(), line)
+        except BaseException:  # what is being asked is waited for and kept, and nothing more is asked
+            line.budget.stop()
+            raise
         finally:
             for future in pending:
                 future.cancel()

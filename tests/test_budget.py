@@ -56,3 +56,11 @@ def test_a_call_that_raises_is_counted_and_settled() -> None:
         raise KeyError
     assert budget.calls == 1
     assert not Budget().exhausted
+
+
+def test_a_run_that_is_broken_off_asks_nothing_more() -> None:
+    budget = Budget()
+    budget.stop()
+
+    with pytest.raises(BudgetError), budget.call(None):
+        pass

@@ -322,7 +322,7 @@ def test_a_full_stdout_is_a_clear_failure(examples: Path, tmp_path: Path) -> Non
 
 
 def test_ctrl_c_says_that_nothing_is_lost(examples: Path, tmp_path: Path) -> None:
-    with ModelServer(partial(finds_nothing, delay=30)) as server:
+    with ModelServer(partial(finds_nothing, delay=5)) as server:
         process = subprocess.Popen(
             [sys.executable, "-m", "otel_drift", "audit", examples, "--model", "openai/x", "--api-base", server.url],
             cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
