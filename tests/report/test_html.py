@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from otel_drift.errors import ConfigError
+from otel_drift.links import Links
 from otel_drift.model import Unit
 from otel_drift.report.html import HtmlReport, data_block
 from otel_drift.report.page_data import MAX_TEXT, detail, index_entry
@@ -227,3 +228,14 @@ def test_memory_does_not_grow_with_the_number_of_sessions(tmp_path: Path) -> Non
     assert (tmp_path / "r.html").stat().st_size > 1_500_000
     assert left < 300_000
     assert peak < 600_000
+
+
+def test_where_the_platform_is_known_turns_and_session_link_to_it() -> None:
+    links = Links("https://traces.example/{trace_id}?span={span_id}", "https://traces.example/s/{session_id}")
+    unit = samples.unit()
+
+    shown = detail(unit, links)
+
+    assert shown["session"]["url"] == links.session(unit.session.session_id)
+    assert [turn["url"] for turn in shown["turns"]] == [links.span(turn.answer_ref) for turn in unit.session.turns]
+    assert detail(unit)["session"]["url"] is None

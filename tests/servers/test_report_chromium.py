@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_drift.links import Links
 from otel_drift.model import Unit
 from otel_drift.report.html import HtmlReport
 from report import samples
@@ -68,8 +69,9 @@ def page_of(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     page.on("console", lambda said: untoward.append(f"console {said.type}: {said.text}"))
     page.on("pageerror", lambda error: untoward.append(f"error {error}"))
 
-    def open_page(*units: Unit, fragment: str = "", width: int = 1400, **run: str) -> Page:
-        with HtmlReport(target, title=run.pop("title", "Audit of huts"), run={**RUN, **run}) as report:
+    def open_page(*units: Unit, fragment: str = "", width: int = 1400, links: Links | None = None, **run: str) -> Page:
+        title = run.pop("title", "Audit of huts")
+        with HtmlReport(target, title=title, run={**RUN, **run}, links=links) as report:
             for unit in units:
                 report.add(unit)
         page.set_viewport_size({"width": width, "height": 900})
@@ -96,6 +98,21 @@ def test_hostile_text_shows_literally_and_does_nothing(page_of: Open) -> None:
     assert page.locator("#main img, #main style, #main script, #main a:not([href^='#']), #evidence img").count() == 0
     assert page.locator("body").evaluate("body => getComputedStyle(body).display") == "block"
     assert page.locator("[onerror], [onfocus], [autofocus], [style]").count() == 0
+
+
+@pytest.mark.parametrize("unit", [samples.unit(), samples.hostile()], ids=["ordinary", "hostile"])
+def test_links_to_the_platform_stay_addresses_of_it_whatever_the_ids_are(page_of: Open, unit: Unit) -> None:
+    """They open in a tab of their own that learns nothing of the page."""
+    links = Links("https://traces.example/t/{trace_id}?s={span_id}", "https://traces.example/s/{session_id}")
+
+    page = page_of(unit, fragment=f"#/s/{unit.unit_id}", links=links)
+
+    outside = page.locator("#main a:not([href^='#'])")
+    assert outside.count() == 1 + sum(bool(turn.answer_ref or turn.root_ref) for turn in unit.session.turns)
+    for number in range(outside.count()):
+        link = outside.nth(number)
+        assert (link.get_attribute("href") or "").startswith("https://traces.example/")
+        assert (link.get_attribute("target"), link.get_attribute("rel")) == ("_blank", "noopener noreferrer")
 
 
 def test_the_policy_is_in_force(page_of: Open) -> None:
