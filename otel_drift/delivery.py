@@ -42,6 +42,16 @@ class DeliveryReport:
     sinks: tuple[SinkDelivery, ...] = ()
 
     @property
+    def done(self) -> list[str]:
+        """What was written where, one sentence a sink that was owed something."""
+        return [
+            f"{one.written} value{'' if one.written == 1 else 's'} written to {one.sink}"
+            + (f", {one.unchanged} stood there already" if one.unchanged else "")
+            for one in self.sinks
+            if one.written or one.unchanged
+        ]
+
+    @property
     def problems(self) -> list[str]:
         """What a person must know, one sentence each; empty if everything arrived."""
         told = []
@@ -58,9 +68,11 @@ class DeliveryReport:
             ]
             if len(refused) > LISTED:
                 told.append(f"sink {one.sink} refused {len(refused) - LISTED} more; the ledger has their reasons")
-            later = len(one.rejected) - len(refused)
+            put_off = [rejection for rejection in one.rejected if rejection.retryable]
+            later = len(put_off)
             if later:
-                told.append(f"sink {one.sink} could not take {later} for now; the next run tries again")
+                why = terminal_safe(put_off[0].reason)
+                told.append(f"sink {one.sink} could not take {later} for now ({why}); the next run tries again")
             if not one.error and one.owed > later:
                 told.append(f"sink {one.sink} did not answer for {one.owed - later}; the next run tries again")
         return told

@@ -283,11 +283,14 @@ def _audit(asked: Asked, html: Path | None) -> int:
             "for again by themselves; --ask-again does",
             soft_wrap=True,
         )
+    for said in delivered.done:
+        notes.print(f"otel-drift: {said}", soft_wrap=True)
     for problem in delivered.problems:
         notes.print(f"otel-drift: {problem}", soft_wrap=True)
     if failure is not None:
         raise failure
-    return 3 if delivered.problems else totals.status(settings.run.fail_on)
+    status = totals.status(settings.run.fail_on)
+    return 3 if delivered.problems and status != 1 else status
 
 
 def _show_plan(asked: Asked) -> None:

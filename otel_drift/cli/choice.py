@@ -221,7 +221,10 @@ def moment(text: str, option: str, now: int) -> int:
 
     if re.fullmatch(r"\d+(\.\d+)?[smhdw]", text):
         return max(0, now - duration(text, option))
-    found = nanoseconds(text, option)
+    try:
+        found = nanoseconds(text, option)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or how long ago as 90m, 24h or 7d") from None
     assert found is not None
     return found
 

@@ -141,8 +141,8 @@ class _Trace:
         """Mirror the worst severity of the trace where search finds it at once; no tag where there is none."""
         labels = [
             one["feedback"]["value"]
-            for (name, _span, _session), standing in self._ours.items()
-            if name == SEVERITY_TAG
+            for (name, span, _session), standing in self._ours.items()
+            if name == SEVERITY_TAG and span  # of an answer here, not of the session as a whole
             for one in standing
             if one.get("valid", True)
         ]
