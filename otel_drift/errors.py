@@ -6,6 +6,7 @@ OtelDriftError
 ├── SourceError          the source cannot be read at all, exit 3
 ├── SinkError            a sink failed as a whole: the delivery stays owed, exit 3
 │   └── PlatformError         both of these: a platform answered badly or not at all
+│       ├── AnswerTooLargeError       ask for less at once
 │       └── RetryablePlatformError    overload, rate limit, transport: back off (honours `retry_after`)
 ├── LedgerError          the ledger cannot be used, exit 3
 ├── BudgetError          a limit of the run is reached: stop asking, keep what is done
@@ -65,6 +66,10 @@ class PlatformError(SourceError, SinkError):
         self.status = status
         self.body = body
         super().__init__(message)
+
+
+class AnswerTooLargeError(PlatformError):
+    """An answer is larger than is held in memory: ask for less at once."""
 
 
 class RetryablePlatformError(PlatformError):

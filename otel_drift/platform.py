@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 import orjson
 
 from otel_drift import retry
-from otel_drift.errors import ConfigError, PlatformError, RetryablePlatformError
+from otel_drift.errors import AnswerTooLargeError, ConfigError, PlatformError, RetryablePlatformError
 from otel_drift.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class Platform:
         for chunk in response.iter_bytes():
             size += len(chunk)
             if size > self._max_bytes:
-                raise PlatformError(
+                raise AnswerTooLargeError(
                     f"{self.name}: an answer of {self.url} is larger than {self._max_bytes // MIB} MiB; "
                     "read a shorter time"
                 )

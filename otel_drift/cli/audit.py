@@ -275,7 +275,7 @@ def _audit(asked: Asked, html: Path | None) -> int:
         line.ledger.end_run(line.run_id, totals.record())
     if failure is None or totals.units:
         timeline.print_totals(notes, totals.record(), judge=line.judge)
-    for why in left_out(line):
+    for why in left_out(line) if failure is None else ():
         notes.print(f"otel-drift: {why}", soft_wrap=True)
     if totals.stored_failures and not line.judge.embedded:
         notes.print(

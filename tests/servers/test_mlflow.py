@@ -16,7 +16,7 @@ import pytest
 
 import captures
 from otel_drift import platform, retry
-from otel_drift.errors import RetryablePlatformError
+from otel_drift.errors import RecordError, RetryablePlatformError
 from otel_drift.model import Annotation, Session, Span
 from otel_drift.protocols import Window
 from otel_drift.sessions import reconstruct
@@ -122,6 +122,23 @@ def demo(mlflow: Mlflow, source: Callable[..., MlflowSource], sink: Callable[...
     old = conversation(f"old {name}", ends=now - 7 * 24 * HOUR)
     mlflow.ingest(id_, spans + old)
     return Demo(mlflow, id_, f"{mlflow.url}?experiment={name}", spans, old, now, source, sink)
+
+
+def test_an_answer_too_large_is_asked_for_in_parts(demo: Demo) -> None:
+    """Traces too large together are asked for in fewer at a time; one that is too large alone is told, and no more."""
+    turns = [(f"And {n}?", f"Passage {n}. " + "x" * (400_000 if n == 3 else 40_000), f"Answer {n}.") for n in range(6)]
+    spans = conversation("large", turns=turns, ends=demo.now - HOUR)
+    name = f"large-{demo.now}"
+    demo.server.ingest(demo.server.experiment(name), spans)
+    problems: list[RecordError] = []
+    reader = demo.source(f"{demo.server.url}?experiment={name}", on_problem=problems.append)
+    reader._server.http._max_bytes = 200_000
+
+    found = {one.trace_id for page, _ in reader.read(None, Window(0, demo.now)) for one in page}
+
+    assert found == {span.trace_id for span in spans} - {spans[9].trace_id}
+    assert [problem.record for problem in problems] == [f"tr-{spans[9].trace_id}"]
+    assert "larger than" in problems[0].reason
 
 
 def test_it_is_a_source(demo: Demo) -> None:

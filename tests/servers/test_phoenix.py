@@ -151,6 +151,17 @@ def test_few_requests_read_many_sessions(phoenix: Phoenix) -> None:
     assert read_from.requests <= 9
 
 
+def test_an_answer_too_large_is_asked_for_in_parts(phoenix: Phoenix) -> None:
+    """Spans too large together are asked for in fewer at a time, down to one."""
+    turns = [(f"And {n}?", f"Passage {n}. " + "x" * 40_000, f"Answer {n}.") for n in range(6)]
+    spans = conversation("large", turns=turns)
+    phoenix.ingest("large", spans)
+    read_from = source(f"{phoenix.url}?project=large")
+    read_from._server.http._max_bytes = 150_000
+    found = [span for page, _ in read_from.read(None, ALWAYS) for span in page]
+    assert {span.ref for span in found} == {span.ref for span in spans}  # type: ignore[union-attr]
+
+
 def test_sessions_named_by_another_attribute_are_whole_too(phoenix: Phoenix) -> None:
     """Phoenix makes no session of ``langfuse.session.id``; the trace before the window is found by the attribute."""
     spans = [

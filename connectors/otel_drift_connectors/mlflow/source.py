@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from otel_drift.errors import RecordError
+from otel_drift.errors import AnswerTooLargeError, RecordError
 from otel_drift.model import Record
 from otel_drift.otlp import ProblemLog, ReadLimits
 from otel_drift.otlp.values import Decoding
@@ -106,7 +106,16 @@ class MlflowSource:
 
     def _traces(self, infos: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         ids = [("trace_ids", info["trace_id"]) for info in infos]
-        found = self._server.http.get(f"{V3}/traces/batchGet", ids).json().get("traces", [])
+        try:
+            found = self._server.http.get(f"{V3}/traces/batchGet", ids).json().get("traces", [])
+        except AnswerTooLargeError as error:
+            if len(infos) == 1:
+                self._log.report(f"the trace is passed over: {error}", infos[0]["trace_id"])
+                return
+            middle = len(infos) // 2
+            yield from self._traces(infos[:middle])
+            yield from self._traces(infos[middle:])
+            return
         yield from found
         there = {trace.get("trace_info", {}).get("trace_id") for trace in found}
         for info in infos:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from otel_drift.errors import RecordError
+from otel_drift.errors import AnswerTooLargeError, RecordError
 from otel_drift.model import Record, Span
 from otel_drift.otlp.limits import ProblemLog, ReadLimits
 from otel_drift.otlp.values import Decoding
@@ -197,7 +197,13 @@ class PhoenixSource:
         params += [("sort", "id"), ("order", "asc")]
         cursor = None
         while True:
-            items, cursor, size = self._server.page(self._path("spans"), params, limit=self._limit, cursor=cursor)
+            try:
+                items, cursor, size = self._server.page(self._path("spans"), params, limit=self._limit, cursor=cursor)
+            except AnswerTooLargeError:
+                if self._limit == 1:
+                    raise
+                self._limit //= 2
+                continue
             if items:
                 self._limit = max(1, min(LARGEST_PAGE, ANSWER * len(items) // max(1, size)))
             yield [span for item in items if (span := self._restored(item)) is not None]
