@@ -326,6 +326,7 @@ def test_ctrl_c_says_that_nothing_is_lost(examples: Path, tmp_path: Path) -> Non
         process = subprocess.Popen(
             [sys.executable, "-m", "otel_drift", "audit", examples, "--model", "openai/x", "--api-base", server.url],
             cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
         )  # fmt: skip
         deadline = time.monotonic() + 60
         while not server.requests and time.monotonic() < deadline:

@@ -151,6 +151,29 @@ def test_few_requests_read_many_sessions(phoenix: Phoenix) -> None:
     assert read_from.requests <= 9
 
 
+def test_two_projects_with_one_session_id_get_nothing_of_each_other(phoenix: Phoenix) -> None:
+    """Phoenix gives the id to the first; what is found in the other's stands on its own trace."""
+    first, second = (
+        conversation("shared-id", service="a"),
+        conversation("shared-id", ends=conversation("x")[-1].end - 1),
+    )
+    second = [
+        replace(
+            one, trace_id=one.trace_id[::-1], span_id=one.span_id[::-1], parent_id=one.parent_id and one.parent_id[::-1]
+        )
+        for one in second
+    ]
+    phoenix.ingest("customer-a", first)
+    phoenix.ingest("customer-b", second)
+    of_session = [one for one in sample_annotations(second) if one.target == "session"]
+
+    report = sink(f"{phoenix.url}?project=customer-b").write(of_session)
+
+    assert not report.rejected
+    assert phoenix.annotations("customer-a", "session", session_ids="shared-id") == []
+    assert len(phoenix.annotations("customer-b", "trace", trace_ids=second[0].trace_id)) == len(of_session)
+
+
 def test_an_answer_too_large_is_asked_for_in_parts(phoenix: Phoenix) -> None:
     """Spans too large together are asked for in fewer at a time, down to one."""
     turns = [(f"And {n}?", f"Passage {n}. " + "x" * 40_000, f"Answer {n}.") for n in range(6)]

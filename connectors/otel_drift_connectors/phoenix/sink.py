@@ -13,6 +13,7 @@ import orjson
 
 from otel_drift.errors import PlatformError
 from otel_drift.model import Annotation, Rejection, Target, WriteReport
+from otel_drift_connectors.phoenix.filters import chunks
 from otel_drift_connectors.phoenix.server import IDENTIFIER, Server
 
 BATCH = 100
@@ -88,16 +89,33 @@ class PhoenixSink:
         self._server.close()
 
     def _placed(self, annotations: Sequence[Annotation]) -> _Outcome:
-        """Write each to its target, and those of unknown sessions to their first trace."""
+        """Write each to its target, and those of sessions the project does not have to their first trace."""
         outcome = _Outcome()
         for target in _TARGETS:
             some = [one for one in annotations if one.target == target]
-            missing = self._posted(target, some, outcome)
+            elsewhere: list[Annotation] = []
+            if target == "session":
+                here = self._sessions_here([one.session_id for one in some if one.session_id])
+                elsewhere = [one for one in some if one.session_id not in here]
+                some = [one for one in some if one.session_id in here]
+            missing = [*elsewhere, *self._posted(target, some, outcome)]
             if target == "session":
                 outcome.homeless += [one for one in missing if one.trace_id is None]
                 missing = self._posted("trace", [one for one in missing if one.trace_id is not None], outcome)
             outcome.homeless += missing
         return outcome
+
+    def _sessions_here(self, ids: Sequence[str]) -> set[str]:
+        """Those of the sessions that are the project's: Phoenix gives an id to the project that had it first.
+
+        Another project's session of the same id is another customer's, and gets nothing of this one.
+        """
+        found: set[str] = set()
+        for some in chunks(dict.fromkeys(ids), overhead=4):
+            params = [("filter", f"session_id in [{', '.join(map(repr, some))}]")]
+            path = f"{self._server.project.path}/sessions"
+            found |= {str(one.get("session_id")) for one in self._server.pages(path, params, limit=1000)}
+        return found
 
     def _posted(self, target: Target, annotations: Sequence[Annotation], outcome: _Outcome) -> list[Annotation]:
         """Write to targets of one kind, and return those whose target Phoenix does not have."""
