@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from otel_drift.errors import ConfigError, PlatformError
 from otel_drift.model import Span
-from otel_drift.platform import Target
+from otel_drift.platform import Platform, Target
 
 T = TypeVar("T")
 
@@ -119,6 +120,40 @@ def text_headers(platform: str, options: Mapping[str, Any], name: str) -> dict[s
     if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value.values()):
         raise ConfigError(f"{platform}: {name} is a table of texts: {name} = {{ NAME = 'value' }}")
     return dict(value)
+
+
+def client_of(
+    platform: str, url: str, options: Mapping[str, Any], *, public_headers: Mapping[str, str], remedy: str
+) -> Platform:
+    """The HTTP client: credentials from the options, else from ``PLATFORM_TOKEN``, ``_USER`` and ``_PASSWORD``.
+
+    A token is sent as a bearer token, or, with a user, in the password's place (as Grafana Cloud wants it).
+
+    Raises:
+        ConfigError: an option is wrong, or credentials would travel over plain http off loopback.
+    """
+    token, user, password = (
+        str(options.get(name) or os.environ.get(f"{platform.upper()}_{name.upper()}") or "")
+        for name in ("token", "user", "password")
+    )
+    headers = text_headers(platform, options, "headers")
+    if token and not user:
+        headers["authorization"] = f"Bearer {token}"
+    return Platform(
+        platform,
+        url,
+        headers=headers,
+        public_headers=public_headers,
+        auth=(user, password or token) if user else None,
+        remedy=remedy,
+        timeout=number(platform, options, "timeout", 60),
+        allow_plain_http=options.get("allow_plain_http") is True,
+    )
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A JSON object; an empty one where it is something else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 class Slices:

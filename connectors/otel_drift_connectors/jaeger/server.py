@@ -11,9 +11,9 @@ from typing import Any
 from otel_drift.errors import ConfigError, PlatformError, RecordError
 from otel_drift.model import Span
 from otel_drift.otlp import OnProblem, decode_traces_json
-from otel_drift.platform import Answer, Platform, shown
+from otel_drift.platform import Answer, shown
 from otel_drift_connectors.jaeger.ui_json import spans_of
-from otel_drift_connectors.trace_stores import SECOND, SINK_OPTIONS, number, options_of, text_headers
+from otel_drift_connectors.trace_stores import SECOND, SINK_OPTIONS, client_of, mapping, options_of
 
 _IN_URL = frozenset({"service", "tenant", "tenant_header", "otlp", "logs"})
 _IN_SETTINGS = SINK_OPTIONS | {
@@ -40,7 +40,7 @@ class JaegerServer:
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.url = url
         self.service = str(options.get("service", ""))
-        self.http = _client(url, options)
+        self.http = client_of("jaeger", url, options, public_headers=tenant_header(options), remedy=_REMEDY)
         self._v3: bool | None = None
         self._services: list[str] | None = None
 
@@ -68,7 +68,7 @@ class JaegerServer:
                     f"jaeger: {self.url} is no Jaeger query service (neither /api/v3/services nor /api/services); "
                     "its port is 16686, and a base path (--query.base-path) belongs to the URL"
                 )
-            found = _mapping(answer.json()).get(key)
+            found = mapping(answer.json()).get(key)
             self._services = [str(one) for one in found] if isinstance(found, list) else []
         return self._services
 
@@ -108,7 +108,7 @@ class JaegerServer:
         for document in _sequence(answer):
             if "error" in document:
                 raise PlatformError(f"jaeger: {self.url} broke off in the middle of an answer", body=answer.body[:1000])
-            result = _mapping(document.get("result", document))
+            result = mapping(document.get("result", document))
             if not result.get("resourceSpans"):
                 continue
             try:
@@ -138,7 +138,7 @@ class JaegerServer:
             return []
         if answer.status == 400:
             raise self._refusal(_said(answer, "errors", "msg"))
-        found = _mapping(answer.json()).get("data")
+        found = mapping(answer.json()).get("data")
         traces = [spans_of(trace, on_problem=on_problem) for trace in found] if isinstance(found, list) else []
         return [spans for spans in traces if spans]
 
@@ -180,25 +180,6 @@ def tenant_header(given: Mapping[str, Any]) -> dict[str, str]:
     return {str(given.get("tenant_header", "x-tenant")): tenant} if tenant else {}
 
 
-def _client(url: str, given: Mapping[str, Any]) -> Platform:
-    token, user, password = (
-        str(given.get(name) or os.environ.get(f"JAEGER_{name.upper()}") or "") for name in ("token", "user", "password")
-    )
-    headers = text_headers("jaeger", given, "headers")
-    if token and not user:
-        headers["authorization"] = f"Bearer {token}"
-    return Platform(
-        "jaeger",
-        url,
-        headers=headers,
-        public_headers=tenant_header(given),
-        auth=(user, password or token) if user else None,
-        remedy=_REMEDY,
-        timeout=number("jaeger", given, "timeout", 60),
-        allow_plain_http=given.get("allow_plain_http") is True,
-    )
-
-
 def _sequence(answer: Answer) -> list[Mapping[str, Any]]:
     """The JSON objects of an answer: one, or several one after another.
 
@@ -206,7 +187,7 @@ def _sequence(answer: Answer) -> list[Mapping[str, Any]]:
         PlatformError: it is none.
     """
     try:
-        return [_mapping(answer.json())]
+        return [mapping(answer.json())]
     except PlatformError:
         text = answer.body.decode("utf-8", "replace").strip()
         found, at, decoder = [], 0, json.JSONDecoder()
@@ -217,7 +198,7 @@ def _sequence(answer: Answer) -> list[Mapping[str, Any]]:
                 raise PlatformError(
                     f"{answer.place} answered with something else than JSON; is the URL right?", status=answer.status
                 ) from None
-            found.append(_mapping(document))
+            found.append(mapping(document))
             while end < len(text) and text[end] in " \t\r\n,":
                 end += 1
             at = end
@@ -235,8 +216,8 @@ def _by_trace(spans: Sequence[Span]) -> list[list[Span]]:
 def _said(answer: Answer, key: str, message: str) -> str:
     """What an error answer says, for people."""
     try:
-        told = _mapping(answer.json()).get(key)
-        text = str(_mapping(told[0] if isinstance(told, list) and told else told).get(message) or "")
+        told = mapping(answer.json()).get(key)
+        text = str(mapping(told[0] if isinstance(told, list) and told else told).get(message) or "")
     except PlatformError:
         text = answer.body.decode("utf-8", "replace")
     return " ".join(ascii(text[:120])[1:-1].split()) or "400"
@@ -244,7 +225,3 @@ def _said(answer: Answer, key: str, message: str) -> str:
 
 def _json(attributes: Mapping[str, str]) -> str | None:
     return json.dumps(dict(attributes), ensure_ascii=False, separators=(",", ":")) if attributes else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

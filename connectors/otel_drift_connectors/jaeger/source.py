@@ -8,6 +8,7 @@ from typing import Any
 
 from otel_drift.errors import RecordError
 from otel_drift.model import Record, Span
+from otel_drift.otlp.limits import ProblemLog, ReadLimits
 from otel_drift.platform import shown
 from otel_drift.protocols import Window
 from otel_drift_connectors.audit_spans import AuditSpanSink
@@ -58,14 +59,18 @@ class JaegerSource:
         url, given = connection_options(target, options)
         self.name = name_of("jaeger", url, given, "service", "tenant")
         self.trace_url = f"{url}/trace/{{trace_id}}"
-        self.problem_count = 0
-        self._on_problem = on_problem
+        self._log = ProblemLog(ReadLimits(), on_problem, file=self.name)
         self._server = JaegerServer(url, given)
         self._attributes = names(given, "session_attributes", SESSION_ATTRIBUTES)
         self._limit = int(number("jaeger", given, "limit", 100))
         self._slice = int(number("jaeger", given, "slice_minutes", 60) * 60) * SECOND
         self._reach = int(number("jaeger", given, "reach_days", 6, at_least=0) * DAY)
         self._retention = int(number("jaeger", given, "retention_days", 30) * DAY)
+
+    @property
+    def problem_count(self) -> int:
+        """How many problems there were."""
+        return self._log.count
 
     @property
     def requests(self) -> int:
@@ -102,8 +107,11 @@ class JaegerSource:
         while pairs := sessions.take():
             for attribute, value in pairs:
                 if len(str(value)) > LONGEST_SEARCHED:
-                    self._problem(f"a session id is longer than {LONGEST_SEARCHED} characters and cannot be searched; "
-                                  "only its traces in the window are read", lost=False)  # fmt: skip
+                    self._log.report(
+                        f"a session id is longer than {LONGEST_SEARCHED} characters and cannot be searched; only its "
+                        "traces in the window are read",
+                        lost=False,
+                    )
                     continue
                 for traces in self._search({attribute: str(value)}, since, until, first=until - since):
                     yield from self._pages(traces, sessions, seen)
@@ -137,7 +145,7 @@ class JaegerSource:
             longest=until - since,
             limit=self._limit,
             highest=MOST_TRACES,
-            on_full=lambda start, _end: self._problem(
+            on_full=lambda start, _end: self._log.report(
                 f"more than {MOST_TRACES} traces in the millisecond from {start // SHORTEST}; some were not read"
             ),
         )
@@ -163,12 +171,7 @@ class JaegerSource:
             yield page, None
 
     def _told(self, problem: RecordError) -> None:
-        self._problem(problem.reason, problem.record, lost=problem.lost)
-
-    def _problem(self, reason: str, record: str = "", *, lost: bool = True) -> None:
-        self.problem_count += 1
-        if self._on_problem is not None:
-            self._on_problem(RecordError(reason, file=self.name, record=record, lost=lost))
+        self._log.report(problem.reason, problem.record, lost=problem.lost)
 
 
 class JaegerSink(AuditSpanSink):

@@ -10,6 +10,7 @@ from typing import Any
 from otel_drift.errors import RecordError
 from otel_drift.model import Span
 from otel_drift.otlp import OnProblem, decode_traces_json
+from otel_drift_connectors.trace_stores import mapping
 
 _KINDS = {kind: number for number, kind in enumerate(("internal", "server", "client", "producer", "consumer"), 1)}
 _STATUS = {"OK": 1, "ERROR": 2}
@@ -26,7 +27,7 @@ def spans_of(trace: Any, *, on_problem: OnProblem) -> list[Span]:
     if not isinstance(trace, Mapping) or not isinstance(trace.get("spans"), list):
         on_problem(RecordError("a trace without a list of spans"))
         return []
-    processes = _mapping(trace.get("processes"))
+    processes = mapping(trace.get("processes"))
     entries = [_entry(span, processes) for span in trace["spans"] if isinstance(span, Mapping)]
     if len(entries) < len(trace["spans"]):
         on_problem(RecordError("a span that is no object"))
@@ -43,7 +44,7 @@ def padded(value: Any, digits: int) -> Any:
 
 def _entry(span: Mapping[str, Any], processes: Mapping[str, Any]) -> dict[str, Any]:
     """A span as OTLP's entry of a resource, with the process it names as the resource."""
-    process = _mapping(processes.get(str(span.get("processID")))) or _mapping(span.get("process"))
+    process = mapping(processes.get(str(span.get("processID")))) or mapping(span.get("process"))
     resource = [*_attributes(process.get("tags"))]
     if isinstance(process.get("serviceName"), str):
         resource.append({"key": "service.name", "value": {"stringValue": process["serviceName"]}})
@@ -129,10 +130,6 @@ def _micros(value: Any) -> int:
         return max(0, int(value))
     except (TypeError, ValueError, OverflowError):
         return 0
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _mappings(value: Any) -> Iterable[Mapping[str, Any]]:

@@ -10,15 +10,15 @@ from typing import Any
 from urllib.parse import quote
 
 from otel_drift.errors import ConfigError, PlatformError, RecordError
-from otel_drift.platform import Answer, Platform
+from otel_drift.platform import Answer
 from otel_drift_connectors.tempo.answers import PROTOBUF, TraceAnswer, trace_in
 from otel_drift_connectors.trace_stores import (
     SECOND,
     SINK_OPTIONS,
     TooMuchError,
-    number,
+    client_of,
+    mapping,
     options_of,
-    text_headers,
 )
 
 _IN_URL = frozenset({"service", "tenant", "query", "condition", "grafana", "datasource", "otlp", "logs"})
@@ -45,7 +45,7 @@ class TempoServer:
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.url = url
-        self.http = _client(url, options)
+        self.http = client_of("tempo", url, options, public_headers=tenant_header(options), remedy=_REMEDY)
         self._protobuf = options.get("protobuf") in (True, "true", "1")
         self._v2: bool | None = None
 
@@ -69,7 +69,7 @@ class TempoServer:
             answer = self.http.get("/api/search", params, accept=(400, 404, 422))
         if answer.status != 200:
             raise self._refusal(answer)
-        found = _mapping(answer.json()).get("traces")
+        found = mapping(answer.json()).get("traces")
         return [hit for hit in found if isinstance(hit, dict)] if isinstance(found, list) else []
 
     def _refusal(self, answer: Answer) -> Exception:
@@ -90,7 +90,7 @@ class TempoServer:
         version = ""
         if answer.status == 200:
             try:
-                version = str(_mapping(answer.json()).get("version", ""))
+                version = str(mapping(answer.json()).get("version", ""))
             except PlatformError:  # a gateway that answers with something of its own
                 version = ""
         found = re.match(r"[vr]?(\d+\.\d+(?:\.\d+)?)", version)
@@ -153,27 +153,10 @@ def options(target: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any
     return options_of("tempo", target, options, in_url=_IN_URL, known=_IN_SETTINGS, default=default)
 
 
-def _client(url: str, given: Mapping[str, Any]) -> Platform:
-    token, user, password = (
-        str(given.get(name) or os.environ.get(f"TEMPO_{name.upper()}") or "") for name in ("token", "user", "password")
-    )
-    headers = text_headers("tempo", given, "headers")
-    auth = None
-    if user:  # Grafana Cloud: the instance's number, and a token as password
-        auth = (user, password or token)
-    elif token:
-        headers["authorization"] = f"Bearer {token}"
+def tenant_header(given: Mapping[str, Any]) -> dict[str, str]:
+    """The header that names the tenant, where there is one."""
     tenant = str(given.get("tenant", ""))
-    return Platform(
-        "tempo",
-        url,
-        headers=headers,
-        public_headers={"X-Scope-OrgID": tenant} if tenant else None,
-        auth=auth,
-        remedy=_REMEDY,
-        timeout=number("tempo", given, "timeout", 60),
-        allow_plain_http=given.get("allow_plain_http") is True,
-    )
+    return {"X-Scope-OrgID": tenant} if tenant else {}
 
 
 def trace_url(given: Mapping[str, Any]) -> str:
@@ -193,10 +176,6 @@ def _is_too_much(answer: Answer) -> bool:
     return answer.status != 200 and (
         "larger than the max" in said or ("exceeds" in said and ("range" in said or "duration" in said))
     )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _young(how: str) -> RecordError:

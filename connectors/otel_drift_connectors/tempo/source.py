@@ -12,13 +12,14 @@ from urllib.parse import quote
 
 from otel_drift.errors import ConfigError, RecordError
 from otel_drift.model import Record, Span
+from otel_drift.otlp.limits import ProblemLog, ReadLimits
 from otel_drift.otlp.values import TRUNCATED
 from otel_drift.platform import shown
 from otel_drift.protocols import Window
 from otel_drift_connectors.audit_spans import AuditSpanSink
 from otel_drift_connectors.tempo import traceql
 from otel_drift_connectors.tempo.answers import TraceAnswer, marked
-from otel_drift_connectors.tempo.server import OLDEST, TempoServer, trace_url
+from otel_drift_connectors.tempo.server import OLDEST, TempoServer, tenant_header, trace_url
 from otel_drift_connectors.tempo.server import options as connection_options
 from otel_drift_connectors.trace_stores import (
     DAY,
@@ -27,6 +28,7 @@ from otel_drift_connectors.trace_stores import (
     SESSION_ATTRIBUTES,
     SessionIds,
     Slices,
+    mapping,
     name_of,
     names,
     number,
@@ -70,9 +72,8 @@ class TempoSource:
     ) -> None:
         url, given = connection_options(target, options)
         self.name = name_of("tempo", url, given, "service", "tenant")
-        self.problem_count = 0
         self.trace_url = trace_url(given)
-        self._on_problem = on_problem
+        self._log = ProblemLog(ReadLimits(), on_problem, file=self.name)
         self._server = TempoServer(url, given)
         self._service = str(given.get("service", ""))
         self._attributes = names(given, "session_attributes", SESSION_ATTRIBUTES)
@@ -86,6 +87,11 @@ class TempoSource:
         self._retention = int(number("tempo", given, "retention_days", 30) * DAY)
         self._attribute_bytes = int(number("tempo", given, "max_attribute_bytes", 2048))
         self._longest = LONGEST_SEARCH
+
+    @property
+    def problem_count(self) -> int:
+        """How many problems there were."""
+        return self._log.count
 
     @property
     def requests(self) -> int:
@@ -120,10 +126,9 @@ class TempoSource:
                 for hits in self._search(query, since, until, first=until - since):
                     yield from self._traces(hits, reading)
         if reading.cut:
-            self._problem(
+            self._log.report(
                 f"texts of {reading.cut} spans end at {self._attribute_bytes} bytes: cut by the store, passages count "
                 "as partly captured; raise max_attribute_bytes in Tempo's distributor (per tenant: ingestion)",
-                "",
                 lost=False,
             )
 
@@ -181,8 +186,8 @@ class TempoSource:
             if len(str(value)) > LONGEST_ID:
                 reading.long_ids += 1
                 if reading.long_ids == 1:
-                    self._problem(f"a session id is longer than {LONGEST_ID} characters; only its traces in the "
-                                  "window are read", "", lost=False)  # fmt: skip
+                    self._log.report(f"a session id is longer than {LONGEST_ID} characters; only its traces in the "
+                                  "window are read", lost=False)  # fmt: skip
                 continue
             cost = len(quote(traceql.equals([(name, value)]))) + 10
             if batch and size + cost > LONGEST_QUERY:
@@ -200,8 +205,8 @@ class TempoSource:
             longest=self._longest,
             limit=self._limit,
             highest=MOST_TRACES,
-            on_full=lambda start, _end: self._problem(
-                f"more than {MOST_TRACES} traces in the second from {start // SECOND}; some were not read", ""
+            on_full=lambda start, _end: self._log.report(
+                f"more than {MOST_TRACES} traces in the second from {start // SECOND}; some were not read"
             ),
         )
         begin, end = since // SECOND * SECOND, -(-until // SECOND) * SECOND
@@ -217,7 +222,7 @@ class TempoSource:
             reading.note(hit)
             trace_id = str(hit.get("traceID", "")).lower().rjust(32, "0")
             if not re.fullmatch("[0-9a-f]{32}", trace_id):
-                self._problem("a search hit without a trace id", "")
+                self._log.report("a search hit without a trace id")
             elif reading.is_new(trace_id):
                 wanted.append(trace_id)
         with ThreadPoolExecutor(FETCHED_AT_ONCE, thread_name_prefix="tempo") as pool:
@@ -228,7 +233,7 @@ class TempoSource:
                     strict=True,
                 ):
                     for problem in problems:
-                        self._problem(problem.reason, trace_id, lost=problem.lost)
+                        self._log.report(problem.reason, trace_id, lost=problem.lost)
                     spans = [self._marked(span, trace, reading) for span in trace.spans]
                     reading.sessions.note(spans, every=True)
                     for begin in range(0, len(spans), PAGE):
@@ -239,11 +244,6 @@ class TempoSource:
         reading.cut += result is not span and TRUNCATED in result.attributes
         return result
 
-    def _problem(self, reason: str, record: str, *, lost: bool = True) -> None:
-        self.problem_count += 1
-        if self._on_problem is not None:
-            self._on_problem(RecordError(reason, file=self.name, record=record, lost=lost))
-
 
 class TempoSink(AuditSpanSink):
     """Writes audit spans into the audited traces, by OTLP, to the endpoint that feeds the Tempo named.
@@ -253,9 +253,7 @@ class TempoSink(AuditSpanSink):
 
     def __init__(self, target: str = "", **options: Any) -> None:
         url, given = connection_options(target, options)
-        tenant = str(given.get("tenant", ""))
-        headers = {"X-Scope-OrgID": tenant} if tenant else {}
-        super().__init__("tempo", name_of("tempo", url, given, "tenant"), given, headers)
+        super().__init__("tempo", name_of("tempo", url, given, "tenant"), given, tenant_header(given))
 
 
 @dataclass(slots=True)
@@ -278,17 +276,13 @@ class _Reading:
         """Take the session ids of a search hit's selected attributes."""
         sets = hit.get("spanSets") or [hit.get("spanSet")]
         for found in sets if isinstance(sets, list) else []:
-            for span in _mapping(found).get("spans") or []:
-                for attribute in _mapping(span).get("attributes") or []:
-                    name = str(_mapping(attribute).get("key", ""))
-                    value = _mapping(_mapping(attribute).get("value"))
+            for span in mapping(found).get("spans") or []:
+                for attribute in mapping(span).get("attributes") or []:
+                    name = str(mapping(attribute).get("key", ""))
+                    value = mapping(mapping(attribute).get("value"))
                     if name in self.sessions.attributes:
                         text, whole = value.get("stringValue"), value.get("intValue")
                         if isinstance(text, str) and text:
                             self.sessions.add(name, text)
                         elif whole is not None and re.fullmatch(r"-?\d{1,19}", str(whole)):
                             self.sessions.add(name, int(whole))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
