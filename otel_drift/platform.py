@@ -8,9 +8,9 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import orjson
@@ -22,6 +22,7 @@ from otel_drift.retry import RetryPolicy
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 Params = Sequence[tuple[str, str | int | float | bool | None]] | Mapping[str, str | int | float | bool | None]
 
 MIB = 1024 * 1024
@@ -106,6 +107,24 @@ def shown(text: str) -> str:
     head, at, tail = text.rpartition("@")
     safe = f"…@{tail}" if at and "//" in head else text
     return safe if len(safe) <= 200 else safe[:199] + "…"
+
+
+def fitting(items: Iterable[T], cost: Callable[[T], int], *, largest: int, most: int) -> Iterator[list[T]]:
+    """Items in lists that fit into one request: `largest` in all by their `cost`, and at most `most` of them.
+
+    One that is larger alone is a list of its own.
+    """
+    some: list[T] = []
+    total = 0
+    for one in items:
+        size = cost(one)
+        if some and (len(some) >= most or total + size > largest):
+            yield some
+            some, total = [], 0
+        some.append(one)
+        total += size
+    if some:
+        yield some
 
 
 @dataclass(frozen=True, slots=True)

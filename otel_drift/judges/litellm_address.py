@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
 from otel_drift.errors import ConfigError
+from otel_drift.platform import is_loopback
 
 KEY_REMOVED = "[key removed]"
 _KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_SESSION_TOKEN", "_AUTH_TOKEN", "_API_TOKEN")
@@ -82,13 +82,7 @@ def refuse_plain_http(url: str) -> None:
         ConfigError: `url` is one.
     """
     parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-        local = address.is_loopback  # not 0.0.0.0, which is an address to listen at
-    except ValueError:
-        local = host == "localhost" or host.endswith(".localhost")
-    if parts.scheme == "http" and not local:
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ConfigError(
             f"judge api_base {shown(url)!r}: a key would travel unencrypted; use https, unset the key if the server "
             "needs none, or allow it by judge.allow_plain_http = true (OTEL_DRIFT_JUDGE__ALLOW_PLAIN_HTTP=true)"

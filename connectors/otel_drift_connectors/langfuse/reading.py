@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from otel_drift.errors import PlatformError, RecordError
+from otel_drift.platform import fitting
 from otel_drift_connectors.langfuse.connection import Connection, UnreadableAnswerError
 
 if TYPE_CHECKING:
@@ -48,18 +49,8 @@ def metadata_is(key: str, value: str, operator: str = "=") -> Filter:
 
 def in_lists(ids: Iterable[str], most: int = MOST_IDS) -> Iterator[list[str]]:
     """Ids in lists that fit a URL."""
-    some: list[str] = []
-    length = 0
-    for one in ids:
-        # As it stands in a filter: JSON, then percent-encoded, with quotes and a comma.
-        size = len(quote(json.dumps(one))) + 6
-        if some and (len(some) >= most or length + size > LONGEST_LIST):
-            yield some
-            some, length = [], 0
-        some.append(one)
-        length += size
-    if some:
-        yield some
+    # As it stands in a filter: JSON, then percent-encoded, with quotes and a comma.
+    return fitting(ids, lambda one: len(quote(json.dumps(one))) + 6, largest=LONGEST_LIST, most=most)
 
 
 def observations(

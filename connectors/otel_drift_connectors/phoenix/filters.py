@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from otel_drift.platform import fitting
 from otel_drift_connectors.phoenix.server import IDENTIFIER
 
 LATEST = 4_102_444_800_000_000_000
@@ -45,14 +46,8 @@ def moment(nanoseconds: int) -> str:
 
 def chunks(ids: Iterable[str], *, overhead: int, most: int = 1_000) -> Iterator[list[str]]:
     """`ids` in lists that fit into one request: at most `most`, and `LONGEST_QUERY` with `overhead` for each."""
-    chunk: list[str] = []
-    length = 0
-    for one in ids:
-        size = overhead + (len(one) if one.isascii() and one.isalnum() else 3 * len(one.encode()))
-        if chunk and (len(chunk) >= most or length + size > LONGEST_QUERY):
-            yield chunk
-            chunk, length = [], 0
-        chunk.append(one)
-        length += size
-    if chunk:
-        yield chunk
+
+    def size(one: str) -> int:
+        return overhead + (len(one) if one.isascii() and one.isalnum() else 3 * len(one.encode()))
+
+    return fitting(ids, size, largest=LONGEST_QUERY, most=most)
