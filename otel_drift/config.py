@@ -144,6 +144,100 @@ class GateSettings(_Section):
     serve: str = Field("", description="HOST:PORT to serve POST /v1/gate at where no question is given")
 
 
+class ServeSettings(_Section):
+    """What otel-drift serve receives, follows and listens on."""
+
+    http: str = Field("127.0.0.1:4318", description="HOST:PORT of the OTLP/HTTP receiver; empty = none")
+    grpc: str = Field("127.0.0.1:4317", description="HOST:PORT of the OTLP/gRPC receiver; empty = none")
+    admin: str = Field("127.0.0.1:9464", description="HOST:PORT of /healthz, /readyz and /metrics; empty = none")
+    tls_certificate: str = Field("", description="PEM file with the receivers' certificate chain")
+    tls_key: str = Field("", description="PEM file with its private key")
+    follow: list[str] = Field(
+        default_factory=list, description="platforms to read as well, e.g. phoenix:http://localhost:6006?project=chat"
+    )
+    follow_minutes: float = Field(5.0, gt=0, description="between two readings of a followed platform")
+    settle_minutes: float = Field(15.0, ge=0, description="a session is audited once idle for so long")
+    cap_minutes: float = Field(240.0, gt=0, description="and at the latest so long after its first span")
+    cap_spans: int = Field(20_000, ge=1, description="or once it has so many spans that were not audited")
+    max_inflight_mb: float = Field(64.0, gt=0, description="requests being taken in; beyond, senders are told to wait")
+    max_backlog_mb: float = Field(
+        20_000.0, gt=0, description="spans kept in all; beyond, senders are told to wait until retention has made room"
+    )
+    min_free_disk_mb: float = Field(500.0, ge=0, description="with less room left, senders are told to wait")
+    lease_seconds: float = Field(60.0, gt=0, description="how long a process that died keeps sessions from others")
+    stop_seconds: float = Field(30.0, ge=0, description="how long a stop waits for what is being judged")
+
+
+class BudgetSettings(_Section):
+    """What otel-drift serve may spend a day (UTC), and on which sessions first."""
+
+    cost_per_day: float | None = Field(None, ge=0, description="US dollars")
+    tokens_per_day: int | None = Field(None, ge=0, description="tokens, in and out")
+    calls_per_day: int | None = Field(None, ge=0, description="judge calls")
+    over: Literal["wait", "embedded"] = Field(
+        "wait", description="what the budget leaves out: waits for the next day, or gets the embedded judge"
+    )
+    longest_wait_hours: float = Field(72.0, gt=0, description="what waited longer gets the embedded judge after all")
+    high_risk: list[str] = Field(
+        default_factory=lambda: ["feedback", "error", "suspicion"],
+        description="first: feedback (a person complained), error, suspicion (of the embedded judge), tag:NAME, "
+        "environment:NAME, project:NAME; the more apply, the earlier",
+    )
+
+    @field_validator("high_risk")
+    @classmethod
+    def _known_rules(cls, rules: list[str]) -> list[str]:
+        for rule in rules:
+            name, _, value = rule.partition(":")
+            plain = rule in ("feedback", "error", "suspicion")
+            if not plain and not (name in ("tag", "environment", "project") and value):
+                raise ValueError(f"{rule}: use feedback, error, suspicion, tag:NAME, environment:NAME or project:NAME")
+        return rules
+
+
+class AlertSettings(_Section):
+    """Who is told of critical drift (otel-drift serve)."""
+
+    to: list[str] = Field(
+        default_factory=list,
+        description="alertmanager:http://localhost:9093, webhook:https://…, apprise:NAME (its URL in "
+        "OTEL_DRIFT_APPRISE_NAME)",
+    )
+    severity: Literal["critical", "major", "minor"] = Field("critical", description="alerts from this severity on")
+    confidence: float = Field(0.7, ge=0, le=1, description="and from this confidence on; others go to triage")
+    embedded: bool = Field(False, description="also findings of the embedded judge")
+    quotes: bool = Field(False, description="let quotes of answers leave with alerts")
+    group_seconds: float = Field(10.0, ge=0, description="findings of so long go out together")
+    per_hour: int = Field(60, ge=1, description="notifications an hour for each receiver; beyond, they wait and group")
+    repeat_seconds: float = Field(60.0, gt=0, description="Alertmanager is told again so often, until resolved")
+    expire_hours: float = Field(168.0, gt=0, description="an alert nobody resolved ends after so long")
+
+
+class ActionSettings(_Section):
+    """What otel-drift serve calls for long answers that drift (longform_drift)."""
+
+    longform: list[str] = Field(default_factory=list, description="webhook:https://…, told of the results below")
+    recommended: list[str] = Field(
+        default_factory=lambda: ["flag_for_review", "regenerate_from_drift_point", "reject"],
+        description="results with these recommended actions",
+    )
+
+
+class TelemetrySettings(_Section):
+    """Where otel-drift serve tells about itself, besides /metrics."""
+
+    otlp: str = Field("", description="OTLP endpoint for its metrics, e.g. http://localhost:4318; empty = none")
+    traces: str = Field("", description="OTLP endpoint for its own traces, which are never audited; empty = none")
+    log_format: Literal["text", "json"] = Field("text", description="how it logs; never with text of traces")
+
+
+class RetentionSettings(_Section):
+    """How long otel-drift serve keeps what it received and found; 0 = for ever."""
+
+    span_days: float = Field(14.0, ge=0, description="spans received")
+    record_days: float = Field(0.0, ge=0, description="texts of results: prompts, answers, quotes; hashes stay")
+
+
 class PrivacySettings(_Section):
     """What is removed before a judge or an output sees it."""
 
@@ -200,6 +294,12 @@ class Settings(BaseSettings):
     sessions: SessionSettings = Field(default_factory=SessionSettings)
     audit: AuditSection = Field(default_factory=AuditSection)
     gate: GateSettings = Field(default_factory=GateSettings)
+    serve: ServeSettings = Field(default_factory=ServeSettings)
+    budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    alerts: AlertSettings = Field(default_factory=AlertSettings)
+    actions: ActionSettings = Field(default_factory=ActionSettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
     privacy: PrivacySettings = Field(default_factory=PrivacySettings)
     output: OutputSettings = Field(default_factory=OutputSettings)
 

@@ -58,10 +58,16 @@ def audit(source: Source, line: Line) -> Iterator[Unit]:
     Sessions are judged `line.workers` at a time; at most twice as many are held in memory. A session that goes wrong
     becomes an inconclusive unit and never stops the others.
     """
-    with SpanSpool() as spool, ThreadPoolExecutor(line.workers, thread_name_prefix="judge") as pool:
+    with SpanSpool() as spool:
+        yield from audit_sessions(_chosen(read_sessions(source, line, spool), line), line)
+
+
+def audit_sessions(given: Iterable[Session], line: Line) -> Iterator[Unit]:
+    """Audit sessions, as `audit` does those of a source."""
+    with ThreadPoolExecutor(line.workers, thread_name_prefix="judge") as pool:
         pending: deque[Future[list[Unit]]] = deque()
         try:
-            for session in _chosen(read_sessions(source, line, spool), line):
+            for session in given:
                 pending.append(pool.submit(_judge, session, line))
                 while len(pending) >= 2 * line.workers:
                     yield from _committed(pending.popleft().result(), line)

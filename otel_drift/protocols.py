@@ -259,23 +259,50 @@ class AnswerCache(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What leaves the trust domain: ids, type, severity and link; no quotes unless asked for."""
+    """What leaves the trust domain: ids, type, severity and links; `quotes` are empty unless asked for.
 
-    event_id: str
+    `key` is the same each time the same finding is told of, also after a restart: receivers know a repetition by it.
+    `state` is ``resolved`` once the finding was withdrawn or a person rejected it. Of `kind` ``action`` it is a long
+    answer's recommended action; `details` then has ``recommended_action``, ``drift_start_sentence_index``,
+    ``drift_start_char`` and ``drift_severity_score``. Times are nanoseconds since the epoch.
+    """
+
+    key: str
+    kind: Literal["finding", "action"]
+    state: Literal["firing", "resolved"]
     audit: str
     type: str
     severity: str
     session_id: str | None
     span_ref: str
+    started: int
+    ended: int | None = None
+    event_id: str | None = None
+    application: str = ""
+    environment: str | None = None
+    judge: str = ""
+    confidence: float | None = None
     link: str | None = None
+    session_link: str | None = None
+    quotes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable
 class Alerter(Protocol):
-    """Who is told."""
+    """Who is told. `name` identifies it in the ledger: no secrets in it.
+
+    `repeats` says whether it wants alerts that still fire to be told again and again (Alertmanager: else it takes
+    them for resolved). Optional besides: ``check() -> str`` as of a source, ``close()``.
+    """
 
     name: str
+    repeats: bool
 
-    def notify(self, alert: Alert) -> None:
-        """Deliver one alert at least once."""
+    def notify(self, alerts: Sequence[Alert]) -> None:
+        """Tell of these alerts in one notification; it may come more than once.
+
+        Raises:
+            SinkError: nobody was told; all are told again later.
+        """
         ...

@@ -52,6 +52,11 @@ class Ledger(Desk):
         """Where it is, for people: the file, or the URL without user and password."""
         return self._database.name
 
+    @property
+    def database(self) -> Database:
+        """The database, for what else is kept in it: the inbox of a service, alerts."""
+        return self._database
+
     def lookup(self, cache_key: str) -> JudgeAnswer | None:
         """The stored judge answer, or None."""
         from otel_drift.ledger import answers

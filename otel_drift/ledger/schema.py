@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration this code expects; a test compares it with the migrations' head."""
 
 VERSION_TABLE = "otel_drift_version"
@@ -264,3 +264,44 @@ erasure = sa.Table(
     sqlite_autoincrement=True,
 )
 """Privacy deletions: when, by what kind of selector, how much. Whose texts they were is not kept."""
+
+alert = sa.Table(
+    "otel_drift_alert",
+    metadata,
+    sa.Column("alerter", sa.Text, primary_key=True),
+    sa.Column("alert_key", sa.Text, primary_key=True),
+    sa.Column("result_id", _serial, nullable=False, index=True),
+    sa.Column("event_id", sa.Text),
+    sa.Column("state", sa.Text, nullable=False, index=True),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("started", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.BigInteger),
+    sa.Column("told", sa.BigInteger),
+    sa.Column("told_state", sa.Text),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("attempted", sa.BigInteger),
+    sa.Column("reason", sa.Text),
+)
+"""Who is to be told of what. `state`: firing · resolved · expired; `told_state` what the alerter was last told."""
+
+spend = sa.Table(
+    "otel_drift_spend",
+    metadata,
+    sa.Column("day", sa.Text, primary_key=True),
+    sa.Column("calls", sa.BigInteger, nullable=False),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    sa.Column("cost", sa.Float, nullable=False),
+)
+"""What judges took on a day (UTC, ``2026-11-30``), of all processes together."""
+
+process = sa.Table(
+    "otel_drift_process",
+    metadata,
+    sa.Column("process_id", sa.Text, primary_key=True),
+    sa.Column("started", sa.BigInteger, nullable=False),
+    sa.Column("heartbeat", sa.BigInteger, nullable=False),
+    sa.Column("stopped", sa.BigInteger),
+    sa.Column("body", sa.Text, nullable=False),
+)
+"""Services on this ledger, and what each says of itself (JSON)."""
