@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise.app import Application
@@ -21,7 +21,7 @@ from otel_drift.normalise.openinference import OpenInference
 from otel_drift.normalise.openlit import OpenLIT
 from otel_drift.normalise.owners import Owner, OwnerKeys, owners_in
 from otel_drift.normalise.pydantic_ai import PydanticAI
-from otel_drift.normalise.step import Reader, Step
+from otel_drift.normalise.step import Identity, Reader, Step
 from otel_drift.normalise.traceloop import Traceloop
 from otel_drift.normalise.vectordb import STORES, VectorStore
 from otel_drift.normalise.vercel import Vercel
@@ -46,19 +46,6 @@ class _Shape:
     nested: tuple[Reader, ...]
 
 
-class Identity(NamedTuple):
-    """Who a span belongs to: session id with its rank, user and tenant, and whether a convention knows the span."""
-
-    readers: tuple[Reader, ...]
-    session: tuple[int, str] | None
-    owners: tuple[Owner, ...] = ()
-
-    @property
-    def known(self) -> bool:
-        """Whether the span says something about a conversation."""
-        return len(self.readers) > 1
-
-
 _shapes: dict[tuple[object, ...], _Shape] = {}
 
 
@@ -69,22 +56,13 @@ def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
         span: the span with its joined log records.
         session_attributes: attribute names that hold the session id whatever else the span says.
     """
-    identity = identify(span, session_attributes)
-    return Step(span, identity.readers, identity.session, identity.owners)
+    return Step(span, _shape_of(span).readers, partial(identify, span, session_attributes))
 
 
 def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
     """Read who a span belongs to, and which conventions know it."""
     a = span.attributes
-    store = a.get("db.system") or a.get("db.system.name")
-    hits = any(event.name == "db.query.result" for event in span.events) if span.events else False
-    logs = bool(span.logs) and any(record.event_name.startswith("gen_ai.") for record in span.logs)
-    key = (span.scope, store if isinstance(store, str) else None, hits, logs, *a)
-    shape = _shapes.get(key)
-    if shape is None:
-        if len(_shapes) >= _MAX_SHAPES:
-            _shapes.clear()
-        shape = _shapes[key] = _shape_of(a.keys(), span.scope, store, hits, logs)
+    shape = _shape_of(span)
     session: tuple[int, str] | None = None
     for name in session_attributes:
         own = scalar(a.get(name)) or scalar(span.resource.get(name))
@@ -131,7 +109,22 @@ def _from_logs(
     return session, owners
 
 
-def _shape_of(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> _Shape:
+def _shape_of(span: Span) -> _Shape:
+    """What the span's attribute keys say."""
+    a = span.attributes
+    store = a.get("db.system") or a.get("db.system.name")
+    hits = any(event.name == "db.query.result" for event in span.events) if span.events else False
+    logs = bool(span.logs) and any(record.event_name.startswith("gen_ai.") for record in span.logs)
+    key = (span.scope, store if isinstance(store, str) else None, hits, logs, *a)
+    shape = _shapes.get(key)
+    if shape is None:
+        if len(_shapes) >= _MAX_SHAPES:
+            _shapes.clear()
+        shape = _shapes[key] = _new_shape(a.keys(), span.scope, store, hits, logs)
+    return shape
+
+
+def _new_shape(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> _Shape:
     readers = _conventions(keys, scope, store, hits, logs)
     named = {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}
     if len(readers) > 1 and "session.id" in keys:

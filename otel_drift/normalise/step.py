@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -138,6 +138,14 @@ class Reader:
         return None
 
 
+class Identity(NamedTuple):
+    """Who a span belongs to: session id with its rank, user and tenant; and the conventions that know the span."""
+
+    readers: tuple[Reader, ...]
+    session: tuple[int, str] | None
+    owners: tuple[Owner, ...] = ()
+
+
 class Step:
     """One span, read. Cheap facts are read at once, content only when asked for, each value parsed once."""
 
@@ -146,17 +154,15 @@ class Step:
     def __init__(
         self,
         span: Span,
-        readers: tuple[Reader, ...],
-        session: tuple[int, str] | None,
-        owners: tuple[Owner, ...] = (),
+        readers: tuple[Reader, ...] = (),
+        identify: Callable[[], Identity] | None = None,
     ) -> None:
         self.span = span
         self.readers = readers
-        self.session = session
-        self.owners = owners
+        self._identify = identify
         cut = span.attributes.get(TRUNCATED)
         self.truncated = bool(cut)
-        self.cut_length = max((_longest(span.attributes.get(key)) for key in cut or ()), default=0)
+        self.cut_length = max(_longest(span.attributes.get(key)) for key in cut) if cut else 0
         self.cut_loose = False
         """Whether its parent link closed a circle and was passed over."""
         self._parsed: dict[str, Any] = {}
@@ -169,6 +175,21 @@ class Step:
             kind = reader.kind(self)
             if kind != "other" and (self.kind == "other" or _SPECIFIC[kind] > _SPECIFIC[self.kind]):
                 self.kind = kind
+
+    @lazy
+    def identity(self) -> Identity:
+        """Who the span belongs to."""
+        return self._identify() if self._identify is not None else Identity(self.readers, None)
+
+    @property
+    def session(self) -> tuple[int, str] | None:
+        """The session id, with its rank."""
+        return self.identity.session
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        """User and tenant."""
+        return self.identity.owners
 
     def json(self, key: str) -> Any:
         """The attribute `key`, parsed where it is JSON text (or a Python repr); the same object every time."""

@@ -63,12 +63,12 @@ def _reconstruct(spans: Iterable[Span], options: ReconstructOptions) -> list[Ses
         own = steps.setdefault(span.trace_id, [])
         try:
             step = read(span, options.session_attributes)
+            index.facts(span.trace_id).add(span, step)
         except Exception as error:
             broken[span.trace_id] = error
             index.facts(span.trace_id).add_unread(span)
             continue
         own.append(step)
-        index.facts(span.trace_id).add(span, step)
     traces = {trace: Trace(own) for trace, own in steps.items()}
 
     def units(trace: str) -> Sequence[Unit]:

@@ -119,7 +119,7 @@ def _with_lost_parents(roots: list[Node]) -> list[Node]:
         first = min(orphans, key=lambda n: order(n.step.span)).step.span
         end = max(n.step.span.end for n in orphans)
         span = Span(first.trace_id, parent, None, "", first.start, end, resource=first.resource)
-        node = Node(Step(span, (), None))
+        node = Node(Step(span))
         for orphan in orphans:
             orphan.parent = node
             node.children.append(orphan)
