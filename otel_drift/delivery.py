@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -83,41 +82,51 @@ def deliver(
     sinks: Mapping[str, Sink],
     *,
     batch: int = BATCH,
+    patient: bool = False,
     on_progress: Callable[[str, int], None] | None = None,
 ) -> DeliveryReport:
     """Write to each sink what it is owed, in batches, each settled before the next.
 
     A sink that fails, in whatever way, stops no other; what it was to write stays owed. Nothing is tried twice in one
-    delivery.
+    delivery; what a sink has put off for a week is given up.
 
     Args:
         ledger: Who knows what is owed.
         sinks: The sinks by the name they were given to `Ledger.commit_unit`.
         batch: Annotations a write.
+        patient: For who delivers again and again: what a sink put off waits longer each time.
         on_progress: Called with a sink's name and the number handed to it so far.
 
     Raises:
         LedgerError: the ledger failed.
     """
-    return DeliveryReport(tuple(_deliver_to(ledger, name, sink, batch, on_progress) for name, sink in sinks.items()))
+    return DeliveryReport(
+        tuple(_deliver_to(ledger, name, sink, batch, patient, on_progress) for name, sink in sinks.items())
+    )
 
 
 def _deliver_to(
-    ledger: Ledger, name: str, sink: Sink, batch: int, on_progress: Callable[[str, int], None] | None
+    ledger: Ledger,
+    name: str,
+    sink: Sink,
+    batch: int,
+    patient: bool,
+    on_progress: Callable[[str, int], None] | None,
 ) -> SinkDelivery:
     parcel = _Parcel(ledger, name, sink)
     error = None
     with ledger.delivering(name):
-        began = time.time_ns()
-        handed = 0
-        while error is None and (owed := ledger.owed(name, batch, not_since=began)):
-            error = parcel.hand_over(owed)
+        handed = place = 0
+        while error is None and (owed := ledger.hand_out(name, batch, after=place, patient=patient)):
+            place = owed[-1][0]
+            error = parcel.hand_over([one for _place, one in owed])
             handed += len(owed)
             if on_progress:
                 on_progress(name, handed)
         error = parcel.confirm() or error
+        given_up = ledger.give_up(name)
     left = ledger.delivery_counts().get(name, {}).get("owed", 0)
-    return SinkDelivery(name, parcel.written, parcel.unchanged, tuple(parcel.rejected), error, left)
+    return SinkDelivery(name, parcel.written, parcel.unchanged, (*parcel.rejected, *given_up), error, left)
 
 
 class _Parcel:

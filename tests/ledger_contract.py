@@ -341,16 +341,27 @@ class LedgerContract:
             tuple(row) for row in rows(ledger, "SELECT reason FROM otel_drift_delivery WHERE reason IS NOT NULL")
         }
 
-    def test_owed_respects_limit_order_and_time(self, ledger: Ledger) -> None:
+    def test_owed_respects_limit_order_and_place(self, ledger: Ledger) -> None:
         commit(ledger, unit(finding(2), finding(3), finding(4)))
 
         first = ledger.owed(SINK, 5)
-        again = ledger.owed(SINK, 100)
-        untouched = ledger.owed(SINK, 100, not_since=0)
+        again = ledger.hand_out(SINK, 100)
+        behind = ledger.hand_out(SINK, 100, after=again[4][0])
 
         assert len(first) == 5
-        assert first == again[:5]
-        assert untouched == []
+        assert first == [one for _place, one in again[:5]]
+        assert behind == again[5:]
+
+    def test_services_say_that_they_are_at_work(self, ledger: Ledger) -> None:
+        ledger.beat("one", 5, {"state": "ready", "degraded": {}})
+        ledger.beat("one", 5, {"state": "degraded", "degraded": {"disk": "full"}})
+        ledger.beat("two", 7, {"state": "ready"})
+        ledger.stopped("two")
+
+        two, one = ledger.processes()
+        assert (one["process_id"], one["started"], one["stopped"]) == ("one", 5, None)
+        assert (one["state"], one["degraded"]) == ("degraded", {"disk": "full"})
+        assert two["stopped"] >= two["heartbeat"] > 0
 
     def test_a_revision_made_while_the_one_before_is_written_stays_owed(self, place: str, ledger: Ledger) -> None:
         commit(ledger, unit(finding(3)))

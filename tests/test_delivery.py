@@ -207,3 +207,46 @@ def test_a_clean_session_costs_at_most_two_writes_and_a_second_run_none(ledger: 
 
     assert one.outcome == "clean"
     assert 0 < sum(platform.batches) <= 2
+
+
+def busy(owed: Sequence[Annotation]) -> WriteReport:
+    return WriteReport(rejected=tuple(Rejection(one.id, "no such span yet", retryable=True) for one in owed))
+
+
+def test_who_delivers_again_and_again_waits_longer_for_what_was_put_off(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Put off 1 time: 10 s; after 3 times: 2 min; a sink that was down as a whole makes nothing wait."""
+    clock = 1_700_000_000 * 1_000_000_000
+    monkeypatch.setattr("time.time_ns", lambda: clock)
+    made = commit(ledger, "platform")
+    sink = Platform(failing(SinkError("down")))
+
+    def tried(after: float) -> int:
+        nonlocal clock
+        clock += int(after * 1e9)
+        before = sum(sink.batches)
+        deliver(ledger, {"platform": sink}, patient=True)
+        return sum(sink.batches) - before
+
+    assert [tried(1), tried(1)] == [made, made]
+    sink.behave = busy
+    assert [tried(1), tried(0.1), tried(9), tried(120), tried(120), tried(600)] == [made, 0, 0, made, made, made]
+    assert tried(-5000) == made, "a clock set back makes nothing wait"
+    sink.behave = lambda _: None
+    assert tried(3600) == made
+    assert sink.values
+
+
+def test_what_a_sink_puts_off_for_a_week_is_owed_no_longer(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 1_700_000_000 * 1_000_000_000
+    monkeypatch.setattr("time.time_ns", lambda: clock)
+    made = commit(ledger, "platform")
+
+    assert deliver(ledger, {"platform": Platform(busy)}).sinks[0].owed == made
+    clock += 8 * 24 * 3600 * 1_000_000_000
+    report = deliver(ledger, {"platform": Platform(busy)})
+
+    assert report.sinks[0].owed == 0
+    assert "given up after 7 days: no such span yet" in report.problems[0]
+    assert ledger.delivery_counts()["platform"] == {"rejected": made}

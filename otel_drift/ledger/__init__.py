@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from otel_drift.ledger.desk import Desk
-from otel_drift.model import Annotation, JudgeAnswer, JudgeTask, Session, Unit, WriteReport
+from otel_drift.model import Annotation, JudgeAnswer, JudgeTask, Rejection, Session, Unit, WriteReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,18 +140,25 @@ class Ledger(Desk):
         with self._database.writing() as connection:
             revisions.owe(connection, unit_id, sinks)
 
-    def owed(self, sink: str, limit: int = 100, *, not_since: int | None = None) -> list[Annotation]:
-        """Hand out what a sink is owed, oldest first, and count the attempt.
+    def owed(self, sink: str, limit: int = 100) -> list[Annotation]:
+        """Hand out what a sink is owed, oldest first, and count the attempt."""
+        return [one for _place, one in self.hand_out(sink, limit)]
+
+    def hand_out(
+        self, sink: str, limit: int = 100, *, after: int = 0, patient: bool = False
+    ) -> list[tuple[int, Annotation]]:
+        """Hand out what a sink is owed, oldest first, each with its place in the queue, and count the attempt.
 
         Args:
             sink: The sink's name.
             limit: At most so many.
-            not_since: Only what was not attempted at or after this time (nanoseconds).
+            after: Only what is behind this place.
+            patient: What the sink put off before waits, the longer the oftener it was.
         """
         from otel_drift.ledger import deliveries
 
         with self._database.writing() as connection:
-            return deliveries.hand_out(connection, sink, limit, not_since)
+            return deliveries.hand_out(connection, sink, limit, after, patient=patient)
 
     def settle(self, sink: str, report: WriteReport) -> None:
         """Record what became of annotations handed out; rejected ones stay owed only if retryable."""
@@ -159,6 +166,20 @@ class Ledger(Desk):
 
         with self._database.writing() as connection:
             deliveries.settle(connection, sink, report)
+
+    def give_up(self, sink: str) -> list[Rejection]:
+        """Let go of what a sink has put off for a week, mostly values of spans it never had; the record keeps them."""
+        from otel_drift.ledger import deliveries
+
+        with self._database.writing() as connection:
+            return deliveries.give_up(connection, sink)
+
+    def delivery_lags(self) -> dict[str, int]:
+        """When the oldest annotation that a sink is still owed was made (nanoseconds), by sink."""
+        from otel_drift.ledger import deliveries
+
+        with self._database.reading() as connection:
+            return deliveries.lags(connection)
 
     def delivery_counts(self) -> dict[str, dict[str, int]]:
         """Deliveries by sink and state: owed, written, unchanged, rejected, superseded."""
@@ -198,6 +219,34 @@ class Ledger(Desk):
 
         with self._database.writing() as connection:
             runs.set_cursor(connection, source, cursor)
+
+    def cursors(self) -> dict[str, tuple[str | None, int]]:
+        """How far each source was read, and when that was noted (nanoseconds), by name."""
+        from otel_drift.ledger import runs
+
+        with self._database.reading() as connection:
+            return runs.cursors(connection)
+
+    def beat(self, process_id: str, started: int, body: Mapping[str, Any]) -> None:
+        """Say that a service is at work here, and what it says of itself (ids and numbers, no texts)."""
+        from otel_drift.ledger import processes
+
+        with self._database.writing() as connection:
+            processes.beat(connection, process_id, started, body)
+
+    def stopped(self, process_id: str) -> None:
+        """Say that a service ended in good order."""
+        from otel_drift.ledger import processes
+
+        with self._database.writing() as connection:
+            processes.stopped(connection, process_id)
+
+    def processes(self) -> list[dict[str, Any]]:
+        """The services heard of lately on this ledger, the newest first."""
+        from otel_drift.ledger import processes
+
+        with self._database.reading() as connection:
+            return processes.listed(connection)
 
     def close(self) -> None:
         """Close every connection."""

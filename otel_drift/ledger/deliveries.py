@@ -12,7 +12,13 @@ from sqlalchemy.engine import Connection
 from otel_drift.ledger import records
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import annotation, delivery
-from otel_drift.model import Annotation, WriteReport
+from otel_drift.model import Annotation, Rejection, WriteReport
+
+SECOND = 1_000_000_000
+GIVEN_UP_AFTER = 7 * 24 * 3600
+"""Seconds after which a value that a sink always puts off is owed no longer."""
+PATIENCE = ((1, 10), (2, 30), (4, 120), (7, 600), (2**31 - 1, 3600))
+"""How long (seconds) a value waits that was put off, by how often it was tried: spans may come late."""
 
 _SUPERSEDE = (  # made once: making a statement takes longer than running it
     sa.update(delivery)
@@ -74,8 +80,14 @@ def owe(connection: Connection, current: Sequence[Current], sink: str, before: M
     )
 
 
-def hand_out(connection: Connection, sink: str, limit: int, not_since: int | None) -> list[Annotation]:
-    """The next annotations owed, oldest first, each counted as attempted now."""
+def hand_out(
+    connection: Connection, sink: str, limit: int, after: int, *, patient: bool = False
+) -> list[tuple[int, Annotation]]:
+    """The next annotations owed, oldest first, each with its place in the queue, and counted as attempted now.
+
+    `after`: only what is behind this place. `patient`: one that was put off before waits for its time, the longer the
+    oftener it was.
+    """
     query = (
         sa.select(delivery.c.delivery_id, annotation.c.body, annotation.c.revision)
         .join(
@@ -85,20 +97,27 @@ def hand_out(connection: Connection, sink: str, limit: int, not_since: int | Non
             ),
         )
         .where(delivery.c.sink == records.column(sink), delivery.c.state == "owed", annotation.c.body.is_not(None))
+        .where(delivery.c.delivery_id > after)
         .order_by(delivery.c.delivery_id)
         .limit(limit)
     )
-    if not_since is not None:
-        query = query.where(sa.or_(delivery.c.attempted.is_(None), delivery.c.attempted < not_since))
-    rows = connection.execute(query).all()
     now = time.time_ns()
+    if patient:
+        # reason is set where the sink put this one off; without, the sink as a whole was down, which is no delay here
+        waits = [
+            sa.and_(delivery.c.attempts <= tries, delivery.c.attempted <= now - seconds * SECOND)
+            for tries, seconds in PATIENCE
+        ]
+        ahead = delivery.c.attempted > now  # by a clock that was set back since
+        query = query.where(sa.or_(delivery.c.reason.is_(None), ahead, *waits))
+    rows = connection.execute(query).all()
     for chunk in chunks([row.delivery_id for row in rows]):
         connection.execute(
             sa.update(delivery)
             .where(delivery.c.delivery_id.in_(chunk))
             .values(attempts=delivery.c.attempts + 1, attempted=now)
         )
-    return [records.annotation_from_json(row.body, row.revision) for row in rows]
+    return [(row.delivery_id, records.annotation_from_json(row.body, row.revision)) for row in rows]
 
 
 def settle(connection: Connection, sink: str, report: WriteReport) -> None:
@@ -108,6 +127,45 @@ def settle(connection: Connection, sink: str, report: WriteReport) -> None:
     for rejection in report.rejected:
         state = "owed" if rejection.retryable else "rejected"
         _close(connection, sink, (rejection.annotation_id,), state, rejection.reason)
+
+
+def give_up(connection: Connection, sink: str) -> list[Rejection]:
+    """Let go of what a sink has put off for `GIVEN_UP_AFTER`, mostly of spans it never had; it stays in the record."""
+    said = sa.select(annotation.c.created).where(
+        annotation.c.annotation_id == delivery.c.annotation_id, annotation.c.revision == delivery.c.revision
+    )
+    long_ago = time.time_ns() - GIVEN_UP_AFTER * SECOND
+    query = sa.select(delivery.c.delivery_id, delivery.c.annotation_id, delivery.c.reason).where(
+        delivery.c.sink == records.column(sink),
+        delivery.c.state == "owed",
+        delivery.c.reason.is_not(None),
+        said.scalar_subquery() < long_ago,
+    )
+    rows = connection.execute(query).all()
+    for chunk in chunks([row.delivery_id for row in rows]):
+        connection.execute(
+            sa.update(delivery)
+            .where(delivery.c.delivery_id.in_(chunk))
+            .values(state="rejected", settled=time.time_ns())
+        )
+    days = GIVEN_UP_AFTER // (24 * 3600)
+    return [Rejection(row.annotation_id, f"given up after {days} days: {row.reason}") for row in rows]
+
+
+def lags(connection: Connection) -> dict[str, int]:
+    """When the oldest annotation that is still owed was made (nanoseconds), by sink."""
+    query = (
+        sa.select(delivery.c.sink, sa.func.min(annotation.c.created))
+        .join(
+            annotation,
+            sa.and_(
+                annotation.c.annotation_id == delivery.c.annotation_id, annotation.c.revision == delivery.c.revision
+            ),
+        )
+        .where(delivery.c.state == "owed")
+        .group_by(delivery.c.sink)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def counts(connection: Connection) -> dict[str, dict[str, int]]:

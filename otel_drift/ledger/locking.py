@@ -18,16 +18,16 @@ except ImportError:  # Windows: one process a ledger delivers, by the operator's
 
 @contextmanager
 def delivery_lock(database: Database, sink: str) -> Iterator[None]:
-    """Hold the right to deliver to one sink (SQLite: to any sink; so one thread holds one at a time)."""
+    """Hold the right to deliver to one sink, or to do what else only one may do under that name."""
+    digest = hashlib.sha256(sink.encode("utf-8", "backslashreplace")).digest()
     if not database.is_sqlite:
-        digest = hashlib.sha256(sink.encode("utf-8", "backslashreplace")).digest()
         with database.session_lock(int.from_bytes(digest[:8], "big", signed=True)):
             yield
     elif database.file is None or fcntl is None:
         yield
     else:
         # Never deleted: who waits on a deleted file and who makes a new one would both hold "the" lock.
-        path = f"{database.file}-delivery"
+        path = f"{database.file}-delivery-{digest[:4].hex()}"
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:

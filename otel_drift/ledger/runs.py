@@ -34,6 +34,11 @@ def cursor(connection: Connection, source: str) -> str | None:
     return found
 
 
+def cursors(connection: Connection) -> dict[str, tuple[str | None, int]]:
+    """Every source's cursor and when it was set."""
+    return {row.source: (row.cursor, row.updated) for row in connection.execute(sa.select(cursor_table))}
+
+
 def set_cursor(connection: Connection, source: str, cursor: str | None) -> None:
     """Replace the cursor of a source."""
     source = records.column(source)
