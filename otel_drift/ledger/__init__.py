@@ -220,6 +220,13 @@ class Ledger(Desk):
         with self._database.writing() as connection:
             runs.set_cursor(connection, source, cursor)
 
+    def made_since(self, since: int) -> dict[str, Any]:
+        """What was committed since a time (nanoseconds): results by outcome and severity, calls, tokens, cost."""
+        from otel_drift.ledger import history
+
+        with self._database.reading() as connection:
+            return history.made_since(connection, since)
+
     def cursors(self) -> dict[str, tuple[str | None, int]]:
         """How far each source was read, and when that was noted (nanoseconds), by name."""
         from otel_drift.ledger import runs

@@ -147,3 +147,39 @@ def _behind(connection: Connection, result_ids: list[int]) -> dict[tuple[int, in
             known = {"key": row.passage_key, "passage_id": row.passage_id, "title": row.title}
             found.setdefault((row.result_id, row.position), []).append(known)
     return found
+
+
+def made_since(connection: Connection, since: int) -> dict[str, Any]:
+    """What was committed since a time (nanoseconds): results by outcome, reason and severity, calls, tokens, cost."""
+    query = (
+        sa.select(
+            unit.c.outcome,
+            unit.c.reason,
+            unit.c.severity,
+            sa.func.count(),
+            sa.func.sum(unit.c.calls),
+            sa.func.sum(unit.c.input_tokens + unit.c.output_tokens),
+            sa.func.sum(unit.c.cost),
+        )
+        .where(unit.c.created >= since)
+        .group_by(unit.c.outcome, unit.c.reason, unit.c.severity)
+    )
+    made: dict[str, Any] = {"results": 0, "outcomes": {}, "severities": {}, "inconclusive": {}}
+    spent = {"calls": 0, "tokens": 0, "cost": 0.0}
+    for outcome, reason, severity, number, calls, tokens, cost in connection.execute(query):
+        made["results"] += number
+        _count(made["outcomes"], outcome, number)
+        if outcome == "findings":
+            _count(made["severities"], severity, number)
+        if outcome == "inconclusive":
+            _count(made["inconclusive"], (reason or "").partition(":")[0], number)
+        spent = {
+            "calls": spent["calls"] + int(calls or 0),
+            "tokens": spent["tokens"] + int(tokens or 0),
+            "cost": spent["cost"] + (cost or 0.0),
+        }
+    return made | spent
+
+
+def _count(counts: dict[str, int], name: str, number: int) -> None:
+    counts[name] = counts.get(name, 0) + number

@@ -74,6 +74,7 @@ unit = sa.Table(
         postgresql_where=sa.text("current"),
     ),
     sa.Index("otel_drift_unit_session", "session_key"),
+    sa.Index("otel_drift_unit_created", "created"),
     sqlite_autoincrement=True,
 )
 

@@ -10,7 +10,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the tables."""
+    """Add the tables, and an index for what was done today."""
+    op.create_index("otel_drift_unit_created", "otel_drift_unit", ["created"], unique=False)
     op.create_table(
         "otel_drift_alert",
         sa.Column("alerter", sa.Text(), nullable=False),
