@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from otel_drift.model import Hint, Session, Turn
 from otel_drift.normalise import Step
@@ -155,7 +156,7 @@ def main_convention(steps: Iterable[Step]) -> str:
     """The convention whose settings decide what is captured: the most specific one of the model calls, else of any."""
     best = (0, "")
     for step in steps:
-        if _OPENLLMETRY.fullmatch(step.span.scope):
+        if _is_openllmetry(step.span.scope):
             best = max(best, (100 + _ORDER["traceloop"], "traceloop"))
         weight = 100 if step.kind == "llm" else 10 if step.kind != "other" else 1
         for reader in step.readers:
@@ -169,6 +170,13 @@ _OPENLLMETRY = re.compile(
     r"opentelemetry\.instrumentation\.(?:openai\.v[01]|langchain|llamaindex|anthropic|bedrock|cohere|groq|mistralai|ollama"
     r"|together|watsonx|replicate|crewai|haystack|chromadb|pinecone|qdrant|weaviate|milvus|lancedb|marqo)"
 )
+
+
+@lru_cache(maxsize=1024)
+def _is_openllmetry(scope: str) -> bool:
+    return _OPENLLMETRY.fullmatch(scope) is not None
+
+
 _ORDER = {
     "gen_ai": 1,
     "litellm": 2,

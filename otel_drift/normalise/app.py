@@ -88,17 +88,17 @@ class Application(Reader):
         return next((a[key] for key in sorted(_FEEDBACK) if a.get(key) is not None), None)
 
     def _counts_nothing(self, step: Step) -> bool:
-        return any(value in (0, "0") for key, value in step.span.attributes.items() if _COUNT.search(key))
+        return any(value in (0, "0") for key, value in step.span.attributes.items() if _is_count(key))
 
     def _hits(self, step: Step) -> str | None:
         for key in step.span.attributes:
-            if _HITS.search(key) and not _COUNT.search(key) and not key.startswith(_FOREIGN):
+            if _is_hits(key):
                 return key
         return None
 
     def _query(self, step: Step) -> str | None:
         for key, value in step.span.attributes.items():
-            if isinstance(value, str) and value and _QUERY.search(key) and not key.startswith(_FOREIGN):
+            if isinstance(value, str) and value and _is_query(key):
                 return value
         return None
 
@@ -106,6 +106,21 @@ class Application(Reader):
 def is_search(span: Span) -> bool:
     """Whether an application's span looks like a search that it recorded by hand."""
     return _names_search(span.name)
+
+
+@lru_cache(maxsize=4096)
+def _is_count(key: str) -> bool:
+    return bool(_COUNT.search(key))
+
+
+@lru_cache(maxsize=4096)
+def _is_hits(key: str) -> bool:
+    return bool(_HITS.search(key)) and not _is_count(key) and not key.startswith(_FOREIGN)
+
+
+@lru_cache(maxsize=4096)
+def _is_query(key: str) -> bool:
+    return bool(_QUERY.search(key)) and not key.startswith(_FOREIGN)
 
 
 @lru_cache(maxsize=4096)

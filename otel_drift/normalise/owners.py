@@ -72,7 +72,7 @@ _SAID_KIND = (
     "gen_ai.operation.name",
 )
 _NOT_WORD = re.compile(r"[^a-z0-9]")
-_WORTH_READING = re.compile(r"user|tenant|org|account|workspace|customer", re.IGNORECASE)
+_WORTH_READING = ("user", "tenant", "org", "account", "workspace", "customer")
 _MAX_METADATA = 20_000
 """Longest metadata (characters) that is read for ids in the first pass."""
 
@@ -160,9 +160,10 @@ def _fold(name: str) -> str:
 def _in_metadata(value: Any) -> tuple[Owner, ...]:
     if not isinstance(value, str):
         return tuple(_of_mapping(value)) if isinstance(value, Mapping) else ()
-    if len(value) > _MAX_METADATA or not _WORTH_READING.search(value):
+    if len(value) > _MAX_METADATA:
         return ()
-    return _of_text(value)
+    low = value.lower()
+    return _of_text(value) if any(word in low for word in _WORTH_READING) else ()
 
 
 @lru_cache(maxsize=2048)

@@ -34,7 +34,7 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
         fields = dspy(text)
         return _placed(fields, 0) if fields is not None else None
     parts = [(0, len(text))] if whole else sections(text)
-    example = None if whole else _EXAMPLE.search(text)
+    example = _EXAMPLE.search(text) if not whole and _may_hold_example(text) else None
     offset = 0
     if example is not None:
         offset = max((at for at, _ in parts if at > example.end() and text[example.end() : at].strip()), default=0)
@@ -61,6 +61,11 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
 _EXAMPLE = re.compile(
     r"^[^\n]{0,400}\b(?:for example|examples?|e\.g\.|beispiel)[ \t]*:[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
+
+
+def _may_hold_example(text: str) -> bool:
+    low = text.lower()
+    return "example" in low or "e.g." in low or "beispiel" in low
 
 
 _EMPTY_TAG = re.compile(

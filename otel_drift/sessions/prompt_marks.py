@@ -86,7 +86,9 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         if index + 1 == len(marks):
             body = until_end(body, inner_blank or len(marks) == 1)
             last_end = mark.end() + len(body)
-        body = _CLOSING.sub("", RULE.sub("", body).strip()).strip()
+        body = RULE.sub("", body).strip()
+        if body.endswith("]"):
+            body = _CLOSING.sub("", body).strip()
         if body[:1] == _GUILLEMETS[0] and body[-1:] == _GUILLEMETS[1]:
             body = body[1:-1].strip()
         label = mark["label"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from otel_drift.normalise.values import lowered
+
 _NOUNS = (
     r"contexts?|passages?|documents?|docs|sources?|excerpts?|extracts?|snippets?|(?:search )?results|chunks?|"
     r"knowledge(?: base)?|references?|information|articles?|evidence|material|sections?|paragraphs?|facts|"
@@ -12,7 +14,8 @@ _NOUNS = (
     r"contextes?|extraits?|contextos?|fragmentos|documentos|fuentes|información|contesto|documenti|fonti|estratti|"
     r"trechos|fontes|informações"
 )
-_NOUN = re.compile(rf"\b(?:{_NOUNS})\b", re.IGNORECASE)
+_NOUN = re.compile(rf"\b(?=[^\W\d_])(?:{_NOUNS})\b")
+"""Looked for in lower case."""
 _POINTS = (
     r"following|below|folgend\w*|untenstehend\w*|unten|suivante?s?|ci-dessous|siguientes?|a continuación|seguenti?|"
     r"abaixo|a seguir"
@@ -54,9 +57,10 @@ _SETTLED = (
     r"hinweise?|aufgabe|regeln|consignes|instrucciones"
 )
 END = re.compile(
-    rf"^[ \t]*(?:#{{1,6}}[ \t]*|\*\*)?(?:{_LABELS})(?:\*\*)?[ \t]*:"
+    r"^(?:"  # one test for all of them: each begins a line
+    rf"[ \t]*(?:#{{1,6}}[ \t]*|\*\*)?(?:{_LABELS})(?:\*\*)?[ \t]*:"
     rf"|(?<=\n\n)[ \t]*(?:#{{1,6}}[ \t]*|\*\*)?(?:{_SETTLED})(?:\*\*)?[ \t]*:"
-    rf"|^[ \t]*#{{1,6}}[ \t]+(?:{_LABELS}|{_SETTLED}|(?:your|the) \w+|how to \w+)[^\n]{{0,40}}$"
+    rf"|[ \t]*#{{1,6}}[ \t]+(?:{_LABELS}|{_SETTLED}|(?:your|the) \w+|how to \w+)[^\n]{{0,40}}$"
     r"|(?:(?<=\n\n)|(?<=[-=*`\"]{3}\n))[ \t]*(?:given (?:the|this)|based on (?:the|this)|using (?:the|this)|answer the|"
     r"please answer|respond |now answer|(?:with|from) the (?:above|context))[^\n]*"
     r"|(?<=\n\n)[ \t]*(?:please |always |never |only |do not |don't |when |include |answer|cite|use |if you |if the |"
@@ -64,8 +68,8 @@ END = re.compile(
     r"(?=[^\n]{0,200}\b(?:answers?|answering|question|context|cite|citations?|sources?|users?|"
     r"concise|politely|the (?:documents|passages|excerpts)|(?:don't|do not) know)\b)"
     r"[^\n]{0,300}$(?!\n*[^\n]{400})"
-    r"|^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,}|`{3,}|\"{3})[ \t]*$"
-    r"|^[ \t]*</[a-z_]+>",
+    r"|[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,}|`{3,}|\"{3})[ \t]*$"
+    r"|[ \t]*</[a-z_]+>)",
     re.MULTILINE | re.IGNORECASE,
 )
 """Where the template goes on after the material."""
@@ -79,7 +83,7 @@ Section = tuple[int, int]
 
 def names_material(text: str) -> bool:
     """Whether a text speaks of documents, passages, context or the like."""
-    return _NOUN.search(text) is not None
+    return _NOUN.search(lowered(text)) is not None
 
 
 def sections(text: str) -> list[Section]:
@@ -96,14 +100,12 @@ def sections(text: str) -> list[Section]:
 
 def _headers(text: str) -> Iterator[tuple[int, int, bool]]:
     """Where material may begin, the end of the line that says so, and whether that line is a mere label."""
-    seen = -1
-    asks = _QUESTION.search(text) is not None  # material on the label's own line: in quotes, or beside a question
-    for noun in _NOUN.finditer(text):
+    low = lowered(text)
+    asks: bool | None = None
+    stop = 0
+    while (noun := _NOUN.search(low, stop)) is not None:
         begin = text.rfind("\n", 0, noun.start()) + 1
-        if begin <= seen:
-            continue
-        seen = begin
-        stop = text.find("\n", begin)
+        stop = text.find("\n", noun.end())
         stop = len(text) if stop < 0 else stop
         line = text[begin : min(stop, begin + 2_000)]
         stripped = line.strip()
@@ -113,6 +115,9 @@ def _headers(text: str) -> Iterator[tuple[int, int, bool]]:
             yield stop, stop, _LABEL.match(line.rstrip(" \t:")) is not None and len(stripped) <= 80
             continue
         inline = _INLINE.match(line)
+        if inline is not None and asks is None:
+            asks = _QUESTION.search(text) is not None
+        # material on the label's own line: in quotes, or beside a question
         if inline is not None and (asks or text.startswith(('"""', "```", "'''"), begin + inline.end())):
             yield begin + inline.end(), stop, True
         elif _is_heading(text, begin, stop, stripped):
@@ -155,7 +160,7 @@ def _part(text: str, start: int) -> Section | None:
         if line is None or line.end() >= len(text):
             break
         content = line[1].strip()
-        if content and not (len(content) <= 100 and _NOUN.search(content) and _bare_label(content)):
+        if content and not (len(content) <= 100 and _NOUN.search(lowered(content)) and _bare_label(content)):
             break
         if line.end() == begin:
             break

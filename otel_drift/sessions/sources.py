@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from otel_drift.model import ReadFrom, ToolCall
 from otel_drift.normalise import Step
@@ -20,6 +21,11 @@ from otel_drift.sessions.unit import Unit
 
 _RANKS = re.compile(r"rank|post_?process|compress|filter|select|fus", re.IGNORECASE)
 """Names of chains that may have reordered or thinned out what was retrieved."""
+
+
+@lru_cache(maxsize=4096)
+def _ranks(name: str) -> bool:
+    return _RANKS.search(name) is not None
 
 
 _FETCHES = re.compile(
@@ -325,7 +331,7 @@ def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
         step = node.step
         if step.kind != "chain" or node.calls or step.span.start > last_call:
             continue
-        if known and not _RANKS.search(step.span.name):
+        if known and not _ranks(step.span.name):
             continue
         output = step.output
         if not isinstance(output, list) and not (isinstance(output, dict) and len(output) <= 3):
