@@ -1,0 +1,234 @@
+"""The inbox: records received, durable, by trace; the sessions they open; who audits which, and until when.
+
+A group is what is claimed: a session id of a place (origin, project and environment), or a place's traces that name
+none. A group is open while it has records that were not audited. SQLAlchemy is imported when an inbox is made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from otel_drift.inbox.claim import Claim, InboxCounts, TraceState
+from otel_drift.inbox.commits import GroupCommit
+from otel_drift.model import Record
+
+if TYPE_CHECKING:
+    from otel_drift.inbox.arrival import Part
+    from otel_drift.ledger import Ledger
+
+__all__ = ["RECEIVED", "Claim", "Inbox", "InboxCounts", "TraceState"]
+
+RECEIVED = "receiver"
+"""The origin of what was sent to us; what was fetched has the name of its source."""
+
+
+class Inbox:
+    """Received records in the ledger's database; safe to use from threads and several processes.
+
+    Times are nanoseconds since the epoch. Every method may raise LedgerError: the database failed, nothing of the call
+    was kept, and the message says where and what to do; the next call may work again.
+
+    Args:
+        ledger: Whose database it is in.
+        session_attributes: As in `ReconstructOptions`: attribute names that hold the session id.
+        clock: The time now.
+    """
+
+    def __init__(
+        self, ledger: Ledger, *, session_attributes: Sequence[str] = (), clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._database = ledger.database
+        self._session_attributes = tuple(session_attributes)
+        self._clock = clock
+        self._commits: GroupCommit[Sequence[Part]] = GroupCommit(self._store)
+
+    def add(self, records: Sequence[Record], origin: str = RECEIVED, *, only_new: bool = False) -> int:
+        """Keep records: durable once this returns.
+
+        Threads that call it at the same time share a transaction.
+
+        Args:
+            records: Of any traces.
+            origin: Where they are from: `RECEIVED`, or the name of a followed source.
+            only_new: Leave out records that equal one kept already: a follower reads the same again.
+
+        Returns:
+            How many were kept.
+        """
+        from otel_drift.inbox.arrival import parts_of
+
+        if not records:
+            return 0
+        parts = parts_of(records, origin, self._session_attributes, only_new=only_new)
+        kept = self._commits.submit(parts, sum(len(part.payload) for part in parts))
+        return kept if only_new else len(records)
+
+    def claim(
+        self, owner: str, *, now: int, settle: int, cap: int, cap_spans: int, lease: int, limit: int
+    ) -> list[Claim]:
+        """Hand out groups that are due and that nobody holds: the highest priority first, then the longest idle.
+
+        Due: open, and nothing came for `settle`, or the first record that was not audited came `cap` ago, or
+        `cap_spans` spans were not audited; of traces without a session id: where one of them is. And not put off.
+
+        Args:
+            owner: Who asks; distinct among processes.
+            now: The time; one stored by a clock that was set back since makes nothing wait.
+            settle: Nanoseconds.
+            cap: Nanoseconds.
+            cap_spans: Spans.
+            lease: Nanoseconds until others may have it, unless renewed.
+            limit: At most so many.
+        """
+        from otel_drift.inbox import claiming
+
+        with self._database.writing() as connection:
+            return claiming.claim(
+                connection, owner, now=now, settle=settle, cap=cap, cap_spans=cap_spans, lease=lease, limit=limit
+            )
+
+    def renew(self, claims: Iterable[Claim], owner: str, until: int) -> set[str]:
+        """Hold claims until a time; returns the groups among them that are not held by `owner` any more."""
+        from otel_drift.inbox import claiming
+
+        with self._database.writing() as connection:
+            return claiming.renew(connection, claims, owner, until)
+
+    def records(self, claim: Claim, gap: int) -> Iterator[Record]:
+        """The records of a claim as they were when it was made, whole traces, for `sessions.stream`.
+
+        With them come neighbours that only reconstruction can tell apart, the nearest in time up to
+        `reading.NEIGHBOUR_SPANS`. To traces without a session id: all of the place within `gap`, and what was audited
+        together with them before. To a session id: where traces without one are near (`digests.ID_GAP`), these and
+        others' there. What is further away comes by `finish` (`elsewhere`).
+        Memory holds a few hundred spans. `claim.traces` knows all traces once the first record is out.
+        """
+        from otel_drift.inbox import reading
+
+        return reading.records(self._database, claim, gap)
+
+    def finish(
+        self, claim: Claim, audited: Mapping[str, str | None], *, elsewhere: Mapping[str, str] | None = None
+    ) -> None:
+        """Note what was audited, and give the claim back.
+
+        Records that came meanwhile keep their traces open; traces that are not mentioned stay as they were, and are
+        handed out again after a while. After a lease that was lost, what was audited counts all the same, and the
+        claim stays with its new owner.
+
+        Args:
+            claim: Whose records were all read.
+            audited: Trace id → key of the session it was audited in, None where it is of no interest: these traces,
+                as they were when claimed, are done.
+            elsewhere: Trace id → session id, for traces that name none, but were reconstructed into a session that has
+                an id: done here, and that session is opened where it was not audited with them.
+        """
+        from otel_drift.inbox import claiming
+
+        with self._database.writing() as connection:
+            claiming.finish(connection, claim, audited, elsewhere or {})
+
+    def put_off(
+        self,
+        claim: Claim,
+        *,
+        reason: str,
+        retry_at: int,
+        priority: float | None = None,
+        audited: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Note that a claim is not audited now, or only the traces `audited`, and give it back.
+
+        Args:
+            claim: What is put off.
+            reason: A short word for counts: budget, judge, error, …
+            retry_at: When it may be handed out again.
+            priority: In which order then: the highest first. As before if None.
+            audited: As in `finish`.
+        """
+        from otel_drift.inbox import claiming
+
+        with self._database.writing() as connection:
+            if audited:
+                claiming.recount(connection, claiming.settle_traces(connection, claim, audited))
+            claiming.put_off(connection, claim, now=self._clock(), reason=reason, retry_at=retry_at, priority=priority)
+
+    def release(self, owner: str) -> None:
+        """Give back everything `owner` holds, as if it had not been handed out."""
+        from otel_drift.inbox import claiming
+
+        with self._database.writing() as connection:
+            claiming.release(connection, owner)
+
+    def earlier_keys(self, trace_ids: Collection[str], origin: str) -> dict[str, str]:
+        """Trace id → key of the session it was last audited in; not of traces that were audited in several."""
+        from otel_drift.inbox import claiming
+
+        with self._database.reading() as connection:
+            return claiming.earlier_keys(connection, trace_ids, origin)
+
+    def counts(self, now: int, *, settle: int, cap: int, cap_spans: int) -> InboxCounts:
+        """How much is open, due, held and put off, and how much is kept."""
+        from otel_drift.inbox import claiming
+
+        with self._database.reading() as connection:
+            return claiming.counts(connection, now, settle=settle, cap=cap, cap_spans=cap_spans)
+
+    def forgettable(self, *, session: str | None = None, user: str | None = None, before: int | None = None) -> int:
+        """How many traces a privacy deletion would delete."""
+        return len(self._chosen(session=session, user=user, before=before, everything=True))
+
+    def forget(
+        self,
+        *,
+        before: int | None = None,
+        session: str | None = None,
+        user: str | None = None,
+        for_good: bool | None = None,
+    ) -> int:
+        """Delete traces whole; all that is given must hold. Returns how many spans were deleted.
+
+        Args:
+            before: Traces whose last record came before this time. Those that wait to be audited are kept until they
+                are twice as old, unless it is a privacy deletion.
+            session: Traces of the session of this id or key.
+            user: Traces of this user, and of the user's sessions.
+            for_good: A privacy deletion: nothing is left in the file, waiting or not, and a tombstone is kept. By
+                default where a session or user is given.
+        """
+        from otel_drift.inbox import forgetting
+
+        privacy = for_good if for_good is not None else session is not None or user is not None
+        numbers = self._chosen(session=session, user=user, before=before, everything=privacy)
+        given = {"session": session, "user": user, "before": before}
+        selector: dict[str, Any] = {
+            name: value if name == "before" else True for name, value in given.items() if value is not None
+        }
+        return forgetting.delete(self._database, numbers, selector if privacy else None)
+
+    def close(self) -> None:
+        """Nothing of its own is open: the ledger closes the database."""
+
+    def _chosen(self, *, session: str | None, user: str | None, before: int | None, everything: bool) -> list[int]:
+        from otel_drift.inbox import forgetting
+
+        if session is None and user is None and before is None:
+            return []
+        chosen: list[set[int]] = []
+        with self._database.reading() as connection:
+            if session is not None:
+                chosen.append(forgetting.of_session(connection, session))
+            if user is not None:
+                chosen.append(forgetting.of_user(connection, user))
+            if before is not None:
+                unaudited = before if everything else 2 * before - self._clock()
+                chosen.append(set(forgetting.of_age(connection, before, unaudited_before=unaudited)))
+        return sorted(set.intersection(*chosen))
+
+    def _store(self, calls: Sequence[Sequence[Part]]) -> list[int]:
+        from otel_drift.inbox import storing
+
+        with self._database.writing() as connection:
+            return storing.store(connection, calls, self._clock(), self._session_attributes)

@@ -1,0 +1,143 @@
+"""Inbox: the records of a claim, and of the neighbours that only reconstruction can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from otel_drift.inbox.arrival import read
+from otel_drift.inbox.claim import Claim, TraceState
+from otel_drift.inbox.packing import unpack
+from otel_drift.ledger.database import Database
+from otel_drift.ledger.records import chunks
+from otel_drift.ledger.schema import inbox_chunk as chunk
+from otel_drift.ledger.schema import inbox_group as group
+from otel_drift.ledger.schema import inbox_member as member
+from otel_drift.ledger.schema import inbox_trace as trace
+from otel_drift.model import Record
+from otel_drift.sessions.digests import ID_GAP
+
+NEIGHBOUR_SPANS = 200_000
+"""Most spans of neighbours that are read with a claim; the nearest in time. A day of a place may have millions."""
+
+_AT_ONCE = 500
+"""About how many spans one query reads."""
+
+
+def records(database: Database, claimed: Claim, gap: int) -> Iterator[Record]:
+    """See `Inbox.records`."""
+    with database.reading() as connection:
+        rows = _of_claim(connection, claimed, gap)
+    for row in rows:
+        its_group = row.group_id or ""
+        is_own = its_group == claimed.group
+        state = TraceState(its_group, row.member_received or row.received, row.open_since, row.open_spans or 0, is_own)
+        claimed.traces.setdefault(read(row.trace_id), state)
+    for some in _batches(rows):
+        names = {row.trace_number: read(row.trace_id) for row in some}
+        query = sa.select(chunk.c.trace_number, chunk.c.payload).order_by(chunk.c.trace_number, chunk.c.chunk_number)
+        query = query.where(chunk.c.trace_number.in_(list(names)), chunk.c.chunk_number <= claimed.revision)
+        with database.reading() as connection:
+            found = connection.execute(query).all()
+        for number, payload in found:
+            yield from unpack(names[number], bytes(payload))
+
+
+def _of_claim(connection: Connection, claimed: Claim, gap: int) -> list[Any]:
+    """The traces to read, the earliest first."""
+    place = connection.execute(sa.select(group.c.place).where(group.c.group_id == claimed.group)).scalar()
+    if place is None:  # deleted meanwhile
+        return []
+    own = list(connection.execute(_traces(claimed.group).where(member.c.group_id == claimed.group)))
+    if claimed.session_id is None:
+        due = [row for row in own if read(row.trace_id) in claimed.traces]
+        found = {row.trace_number: row for row in due}
+        for row in _around(connection, place, due, gap):
+            found.setdefault(row.trace_number, row)
+        for row in _audited_together(connection, place, list(found.values())):
+            found.setdefault(row.trace_number, row)
+    else:
+        found = {row.trace_number: row for row in own}
+        near = _around(connection, place, own, min(gap, ID_GAP))
+        if any(not row.named for row in near):
+            for row in near:
+                found.setdefault(row.trace_number, row)
+    return sorted(found.values(), key=lambda row: (row.started, row.trace_number))
+
+
+def _around(connection: Connection, place: str, rows: Sequence[Any], gap: int) -> list[Any]:
+    """What else was at the place within `gap` of these traces, the nearest first, up to a bound."""
+    found: dict[int, tuple[int, Any]] = {}
+    for first, last in _windows(rows, gap):
+        query = _traces(place).where(
+            trace.c.place == place, trace.c.ended >= first - gap, trace.c.started <= last + gap
+        )
+        for row in connection.execute(query.where(trace.c.relevant)):
+            distance = max(0, first - row.ended, row.started - last)
+            known = found.get(row.trace_number)
+            if known is None or known[0] > distance:
+                found[row.trace_number] = distance, row
+    near = []
+    left = NEIGHBOUR_SPANS
+    for _, row in sorted(found.values(), key=lambda pair: (pair[0], pair[1].trace_number)):
+        left -= row.spans
+        if left < 0:
+            break
+        near.append(row)
+    return near
+
+
+def _windows(rows: Sequence[Any], gap: int) -> list[tuple[int, int]]:
+    """The times of these traces, those joined whose surroundings meet."""
+    windows: list[tuple[int, int]] = []
+    for row in sorted(rows, key=lambda row: row.started):
+        if row.ended < row.started:  # only log records came
+            continue
+        if windows and row.started - gap <= windows[-1][1] + gap:
+            windows[-1] = windows[-1][0], max(windows[-1][1], row.ended)
+        else:
+            windows.append((row.started, row.ended))
+    return windows
+
+
+def _audited_together(connection: Connection, place: str, rows: Sequence[Any]) -> Iterator[Any]:
+    """Traces that were audited in one session with these, however long before."""
+    hashes = sorted({row.audited_hash for row in rows if row.audited_hash is not None and row.group_id == place})
+    for some in chunks(hashes):
+        query = _traces(place).where(member.c.audited_hash.in_(some), member.c.group_id == place)
+        yield from connection.execute(query)
+
+
+def _traces(its_group: str) -> sa.Select[Any]:
+    """Traces, and what is known of them in a group if they are of it."""
+    same = sa.and_(member.c.trace_number == trace.c.trace_number, member.c.group_id == its_group)
+    return sa.select(
+        trace.c.trace_number,
+        trace.c.trace_id,
+        trace.c.started,
+        trace.c.ended,
+        trace.c.received,
+        trace.c.spans,
+        trace.c.named,
+        member.c.group_id,
+        member.c.received.label("member_received"),
+        member.c.open_since,
+        member.c.open_spans,
+        member.c.audited_hash,
+    ).select_from(trace.outerjoin(member, same))
+
+
+def _batches(rows: Sequence[Any]) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    spans = 0
+    for row in rows:
+        if batch and (spans + row.spans > _AT_ONCE or len(batch) >= _AT_ONCE):
+            yield batch
+            batch, spans = [], 0
+        batch.append(row)
+        spans += row.spans
+    if batch:
+        yield batch
