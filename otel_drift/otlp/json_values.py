@@ -20,7 +20,6 @@ QUICK = 256 * 1024
 _SEPARATOR = re.compile(rb'\}\s*,?\s*\{\s*"\w*"\s*:')
 _DOCUMENT_LINE = re.compile(rb'\n\{"(?:resource(?:Spans|Logs|Metrics|_spans|_logs|_metrics)|info)"\s*:')
 """A line that begins a document; inside a value it means that the line before was cut off."""
-_NEEDS_CARE = b"\\u0000"
 _FIRST_GUESS = 8192
 _CUT_TOKEN = 16
 """A syntax error further than this from the end of the text read so far is no token cut off there."""
@@ -82,7 +81,7 @@ class JsonValues:
             value = orjson.loads(piece)
         except orjson.JSONDecodeError:
             return NOTHING
-        self._decoding.careful = len(piece) > self._decoding.limits.max_text or _NEEDS_CARE in piece
+        self._decoding.careful = len(piece) > self._decoding.limits.max_text
         return value
 
     def quick(self, level: int) -> Any:

@@ -51,7 +51,7 @@ OWN_RESULT = "otel_drift.result.id"
 """Key of the records that the ``jsonl`` sink writes."""
 NO_REQUEST = "no OTLP request (neither resourceSpans nor resourceLogs) and no MLflow trace"
 
-_PLAIN_PARENT = re.compile(r"[0-9a-f]{16}\Z").match
+_PLAIN_SPAN_ID = re.compile(r"[0-9a-f]{16}\Z").match
 _NO_PARENT = "0" * 16
 
 Signal = Literal["traces", "logs"]
@@ -66,28 +66,34 @@ def span_from_json(item: Any, resource: Mapping[str, Any], scope: str, decoding:
     if not isinstance(item, dict):
         raise RecordError("span is no object")
     get = item.get
-    trace_id = identifier(get("traceId") or get("trace_id"), 16, "trace id")
-    span_id = identifier(get("spanId") or get("span_id"), 8, "span id")
+    trace_id = get("traceId") or get("trace_id")
+    if trace_id != decoding.trace_id or not trace_id:
+        trace_id = decoding.trace_id = identifier(trace_id, 16, "trace id")
+    span_id = get("spanId") or get("span_id")
+    if type(span_id) is not str or not _PLAIN_SPAN_ID(span_id) or span_id == _NO_PARENT:
+        span_id = identifier(span_id, 8, "span id")
     parent = get("parentSpanId") or get("parent_span_id")
-    attributes = attributes_of(get("attributes") or [], decoding)
+    items = get("attributes")
+    attributes = attributes_of(items, decoding) if items else {}
     status = get("status")
     state, message = _status(status, decoding) if status else ("unset", "")
     events = get("events")
-    if not item.get("name") and "startTimeUnixNano" not in item and "start_time_unix_nano" not in item:
+    name = get("name")
+    start = get("startTimeUnixNano") or get("start_time_unix_nano")
+    if not name and start is None and "startTimeUnixNano" not in item and "start_time_unix_nano" not in item:
         raise RecordError("no span: neither a name nor a start time")
-    start = nanoseconds(get("startTimeUnixNano") or get("start_time_unix_nano"))
-    end = nanoseconds(get("endTimeUnixNano") or get("end_time_unix_nano"))
+    kind = get("kind", 0)
     span = new_span(
         trace_id,
         span_id,
         parent_id_of(parent, decoding) if parent else None,
-        text_of(get("name"), decoding, "name"),
-        start,
-        end,
+        text_of(name, decoding, "name"),
+        nanoseconds(start),
+        nanoseconds(get("endTimeUnixNano") or get("end_time_unix_nano")),
         attributes,
         resource,
         scope,
-        enum_value(get("kind", 0), KINDS),
+        kind if type(kind) is int and 0 <= kind < 6 else enum_value(kind, KINDS),
         state,
         message,
         _events(events, decoding) if events else (),
@@ -123,7 +129,7 @@ def put_right(span: Span, decoding: Decoding) -> Span:
 
 def parent_id_of(value: Any, decoding: Decoding) -> str | None:
     """Return the parent's id; None for a root, and (counted) for an id that is none."""
-    if type(value) is str and _PLAIN_PARENT(value) and value != _NO_PARENT:
+    if type(value) is str and _PLAIN_SPAN_ID(value) and value != _NO_PARENT:
         return value
     parent = optional_identifier(value, 8)
     if parent is None and str(value).strip("0A="):

@@ -37,17 +37,18 @@ _SCALARS = {
 class Decoding:
     """The limits and the problem log of one decode, and whether its texts must be looked at one by one.
 
-    `careful` is off for small documents that cannot hold a NUL, a lone surrogate or an over-long text, which spares
-    nearly all of them that look. `where` names the current record in problems.
+    `careful` is off for small documents that a strict parser accepted: they can hold neither a lone surrogate nor an
+    over-long text, which spares nearly all of them that look. `where` names the current record in problems.
     """
 
-    __slots__ = ("careful", "limits", "log", "truncated", "where")
+    __slots__ = ("careful", "limits", "log", "trace_id", "truncated", "where")
 
     def __init__(self, limits: ReadLimits, log: ProblemLog) -> None:
         self.limits = limits
         self.log = log
         self.careful = True
         self.where = ""
+        self.trace_id = ""
         self.truncated: list[str] = []
 
     def report(self, reason: str, *, lost: bool = False) -> None:
@@ -126,13 +127,12 @@ def enum_value(value: Any, names: Mapping[str, int]) -> int:
 def text_of(value: Any, decoding: Decoding, key: str = "") -> str:
     """Return a text without NUL and lone surrogates (U+FFFD instead), cut at the limit."""
     text = value if isinstance(value, str) else "" if value is None else str(value)[:1000]
-    if decoding.careful:
-        if len(text) > decoding.limits.max_text:
-            text = text[: decoding.limits.max_text]
-            decoding.report(f"text of {shortened(key)} cut at {decoding.limits.max_text} characters")
-            decoding.truncated.append(_UNPRINTABLE.sub("\ufffd", key[:_PATH]))
-        if "\x00" in text or not (text.isascii() or _UNPRINTABLE.search(text) is None):
-            text = _UNPRINTABLE.sub("\ufffd", text)
+    if decoding.careful and len(text) > decoding.limits.max_text:
+        text = text[: decoding.limits.max_text]
+        decoding.report(f"text of {shortened(key)} cut at {decoding.limits.max_text} characters")
+        decoding.truncated.append(_UNPRINTABLE.sub("\ufffd", key[:_PATH]))
+    if "\x00" in text or (decoding.careful and not text.isascii() and _UNPRINTABLE.search(text)):
+        text = _UNPRINTABLE.sub("\ufffd", text)
     return text
 
 
@@ -149,35 +149,39 @@ def attributes_of(items: Any, decoding: Decoding) -> dict[str, Any]:
 def _attributes_fast(items: list[dict[str, Any]], decoding: Decoding) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for item in items:
-        value = item["value"]
         key = item["key"]
-        if type(key) is not str:
-            raise TypeError
-        text = value.get("stringValue")
-        if type(text) is str:
+        value = item["value"]
+        if "stringValue" in value:
+            text = value["stringValue"]
+            if type(text) is not str or "\x00" in text:
+                raise ValueError
             attributes[key] = text
-            continue
-        number = value.get("intValue")
-        if type(number) is str and len(number) < 19:
-            attributes[key] = int(number)
+        elif "intValue" in value:
+            number = value["intValue"]
+            small = type(number) is str and len(number) < 19
+            attributes[key] = int(number) if small else any_value(value, decoding, key)
         elif "arrayValue" in value:
-            attributes[key] = _texts(value) or any_value(value, decoding, key)
-        elif type(value.get("boolValue")) is bool:
-            attributes[key] = value["boolValue"]
+            attributes[key] = _plain_members(value["arrayValue"]) or any_value(value, decoding, key)
         else:
             attributes[key] = any_value(value, decoding, key)
-    if len(items) > decoding.limits.max_attributes:
-        raise TypeError
+    if len(items) > decoding.limits.max_attributes or "\x00" in "".join(attributes):
+        raise ValueError
     return attributes
 
 
-def _texts(value: dict[str, Any]) -> list[str] | None:
-    """An array of texts; None for any other."""
+def _plain_members(array: dict[str, Any]) -> list[str] | list[float] | None:
+    """An array of texts or of numbers; None for any other."""
+    members = array.get("values") or ()
     try:
-        texts = [member["stringValue"] for member in value["arrayValue"]["values"]]
-    except (TypeError, KeyError):
+        texts = [member["stringValue"] for member in members]
+        return texts if "\x00" not in "".join(texts) else None
+    except (KeyError, TypeError):
+        pass
+    try:
+        numbers = [member["doubleValue"] for member in members]
+        return numbers if {*map(type, numbers)} == {float} and math.isfinite(sum(numbers)) else None
+    except (KeyError, TypeError):
         return None
-    return texts if all(type(text) is str for text in texts) else None
 
 
 def _attributes_tolerant(items: Any, decoding: Decoding, parent: str, depth: int) -> dict[str, Any]:
