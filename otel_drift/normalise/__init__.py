@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from otel_drift.model import Attributes, Span
@@ -19,9 +18,10 @@ from otel_drift.normalise.mlflow import Mlflow
 from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, scalar
 from otel_drift.normalise.openinference import OpenInference
 from otel_drift.normalise.openlit import OpenLIT
-from otel_drift.normalise.owners import Owner, OwnerKeys, owners_in
+from otel_drift.normalise.owners import Owner, owners_in
 from otel_drift.normalise.pydantic_ai import PydanticAI
-from otel_drift.normalise.step import Identity, Reader, Step
+from otel_drift.normalise.reader import Reader, Shape
+from otel_drift.normalise.step import Identity, Step
 from otel_drift.normalise.traceloop import Traceloop
 from otel_drift.normalise.vectordb import STORES, VectorStore
 from otel_drift.normalise.vercel import Vercel
@@ -36,17 +36,7 @@ _APP_ONLY: tuple[Reader, ...] = (_APP,)
 _MAX_SHAPES = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a set of attribute keys says: which readers know it and where ids are. The same for thousands of spans."""
-
-    readers: tuple[Reader, ...]
-    sessions: tuple[tuple[int, str], ...]
-    owners: OwnerKeys
-    nested: tuple[Reader, ...]
-
-
-_shapes: dict[tuple[object, ...], _Shape] = {}
+_shapes: dict[tuple[object, ...], Shape] = {}
 
 
 def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
@@ -56,7 +46,7 @@ def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
         span: the span with its joined log records.
         session_attributes: attribute names that hold the session id whatever else the span says.
     """
-    return Step(span, _shape_of(span).readers, partial(identify, span, session_attributes))
+    return Step(span, _shape_of(span), partial(identify, span, session_attributes))
 
 
 def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
@@ -109,7 +99,7 @@ def _from_logs(
     return session, owners
 
 
-def _shape_of(span: Span) -> _Shape:
+def _shape_of(span: Span) -> Shape:
     """What the span's attribute keys say."""
     a = span.attributes
     store = a.get("db.system") or a.get("db.system.name")
@@ -120,22 +110,8 @@ def _shape_of(span: Span) -> _Shape:
     if shape is None:
         if len(_shapes) >= _MAX_SHAPES:
             _shapes.clear()
-        shape = _shapes[key] = _new_shape(a.keys(), span.scope, store, hits, logs)
+        shape = _shapes[key] = Shape(tuple(a), _conventions(a.keys(), span.scope, store, hits, logs))
     return shape
-
-
-def _new_shape(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> _Shape:
-    readers = _conventions(keys, scope, store, hits, logs)
-    named = {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}
-    if len(readers) > 1 and "session.id" in keys:
-        named.add((SESSION_DELIBERATE, "session.id"))
-    sessions = sorted(named, key=_by_rank)
-    nested = tuple(r for r in readers if type(r).nested_session is not Reader.nested_session and "metadata" in keys)
-    return _Shape(readers, tuple(sessions), OwnerKeys(keys), nested)
-
-
-def _by_rank(found: tuple[int, str]) -> tuple[int, int, str]:
-    return found[0], len(found[1]), found[1]
 
 
 def _conventions(keys: Collection[str], scope: str, store: object, hits: bool, logs: bool) -> tuple[Reader, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.model import Span
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.names import SESSION_APP
-from otel_drift.normalise.step import Document, Kind, Reader, Step
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import Document, Kind, Step
 
 _SESSIONS = (
     "session.id",
@@ -28,10 +29,6 @@ _SESSIONS = (
     "langfuse.session.id",
     "langsmith.trace.session_id",
 )
-_FEEDBACK = frozenset(
-    {"user.feedback", "user_feedback", "feedback", "feedback.value", "feedback.score", "feedback.comment"}
-)
-_TAGS = ("tag.tags", "langfuse.trace.tags", "tags")
 _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
@@ -48,7 +45,13 @@ class Application(Reader):
     """Spans of no known convention."""
 
     name = "app"
-    facts = frozenset({"feedback", "tags"})
+    facts: ClassVar = {
+        "feedback": (
+            "feedback", "feedback.comment", "feedback.score", "feedback.value", "user.feedback", "user_feedback",
+        ),
+        "tags": ("tag.tags", "langfuse.trace.tags", "tags"),
+    }  # fmt: skip
+    """What the application recorded on its span, whatever convention the span follows."""
     last_resort = True
 
     def kind(self, step: Step) -> Kind:
@@ -77,15 +80,6 @@ class Application(Reader):
     def query(self, step: Step) -> str | None:
         """The recorded query."""
         return self._query(step) if step.kind in ("retriever", "reranker") else None
-
-    def fact(self, step: Step, name: str) -> Any:
-        """Feedback and tags that the application recorded on its span, whatever convention the span follows."""
-        a = step.span.attributes
-        if name == "tags":
-            return next((a[key] for key in _TAGS if a.get(key)), None)
-        if _FEEDBACK.isdisjoint(a):
-            return None
-        return next((a[key] for key in sorted(_FEEDBACK) if a.get(key) is not None), None)
 
     def _counts_nothing(self, step: Step) -> bool:
         return any(value in (0, "0") for key, value in step.span.attributes.items() if _is_count(key))

@@ -7,13 +7,14 @@ and Vercel AI 7 write these too; what they add is in files of their own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.model import Attributes, LogRecord
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_message, read_messages, read_parts, role_of
 from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, indexed
-from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool, ToolResult, ToolUse
 from otel_drift.normalise.values import structured, text_of
 
 _OPERATIONS: dict[str, Kind] = {
@@ -57,7 +58,11 @@ class GenAI(Reader):
     """Spans with `gen_ai.*` attributes."""
 
     name = "gen_ai"
-    facts = frozenset({"model", "prompt_name", "prompt_version"})
+    facts: ClassVar = {
+        "model": ("gen_ai.response.model", "gen_ai.request.model"),
+        "prompt_name": ("gen_ai.prompt.name",),
+        "prompt_version": ("gen_ai.prompt.version",),
+    }
 
     def kind(self, step: Step) -> Kind:
         """From `gen_ai.operation.name`, else from what else is there."""
@@ -95,7 +100,7 @@ class GenAI(Reader):
         if "gen_ai.input.messages" in a:
             messages = read_messages(step.json("gen_ai.input.messages"), "user")
         if not messages:
-            messages = _flat(a, "gen_ai.prompt.", "user")
+            messages = _flat(step, "gen_ai.prompt.", "user")
         if not messages:
             messages = tuple(_input_events(step))
         system = _system(step.json("gen_ai.system_instructions"))
@@ -112,7 +117,7 @@ class GenAI(Reader):
             found = read_messages(step.json("gen_ai.output.messages"), "assistant")
             if found:
                 return found
-        return _flat(a, "gen_ai.completion.", "assistant") or tuple(_output_events(step)) or None
+        return _flat(step, "gen_ai.completion.", "assistant") or tuple(_output_events(step)) or None
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """`gen_ai.retrieval.documents`."""
@@ -165,21 +170,8 @@ class GenAI(Reader):
 
     def variables(self, step: Step) -> Any:
         """`gen_ai.prompt.variable.<name>`."""
-        prefix = "gen_ai.prompt.variable."
-        a = step.span.attributes
-        found = {key[len(prefix) :]: value for key, value in a.items() if key.startswith(prefix)}
-        return found or None
-
-    def fact(self, step: Step, name: str) -> Any:
-        """Model and prompt name."""
-        a = step.span.attributes
-        if name == "model":
-            return a.get("gen_ai.response.model") or a.get("gen_ai.request.model")
-        if name == "prompt_name":
-            return a.get("gen_ai.prompt.name")
-        if name == "prompt_version":
-            return a.get("gen_ai.prompt.version")
-        return None
+        names = step.shape.below("gen_ai.prompt.variable.")
+        return {name: step.span.attributes[key] for name, key in names} or None
 
 
 def _unscrubbed(value: Any) -> Any:
@@ -196,12 +188,13 @@ def _system(value: Any) -> str:
     return ""
 
 
-def _flat(a: Attributes, prefix: str, default_role: str) -> tuple[ChatMessage, ...]:
+def _flat(step: Step, prefix: str, default_role: str) -> tuple[ChatMessage, ...]:
     """`gen_ai.prompt.N.*` and `gen_ai.completion.N.*`, older OpenLLMetry."""
+    a = step.span.attributes
     if prefix + "0.role" not in a and prefix + "0.content" not in a and prefix + "1.content" not in a:
         return ()
     messages = []
-    for _, group in indexed(a, prefix):
+    for group in step.numbered(prefix):
         role = role_of(group.get("role")) or default_role
         content = group.get("content")
         parsed = structured(content) if isinstance(content, str) and content[:2] in ("[{", "[]") else content

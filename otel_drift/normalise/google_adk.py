@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import SESSION_CONVERSATION
-from otel_drift.normalise.step import ChatMessage, Reader, Step, Tool
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Step, Tool
 
 
 class GoogleADK(Reader):

@@ -5,12 +5,13 @@ A component's role is told by its class name, as Haystack's are named: `…Retri
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
-from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Step
 
 _KINDS: tuple[tuple[str, Kind], ...] = (
     ("Generator", "llm"),
@@ -30,7 +31,7 @@ class Haystack(Reader):
     """Spans of Haystack's tracer."""
 
     name = "haystack"
-    facts = frozenset({"model"})
+    facts: ClassVar = {"model": ()}
 
     def kind(self, step: Step) -> Kind:
         """From the component's class name; a pipeline is a chain."""

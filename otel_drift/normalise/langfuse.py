@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages
@@ -16,7 +16,8 @@ from otel_drift.normalise.names import (
     leaves,
     named_sessions,
 )
-from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool
 from otel_drift.normalise.traceloop import call_arguments
 
 _KINDS: dict[str, Kind] = {
@@ -38,7 +39,14 @@ class Langfuse(Reader):
     """Spans with `langfuse.observation.type` (or other `langfuse.*` keys)."""
 
     name = "langfuse"
-    facts = frozenset({"model", "app_version", "prompt_name", "prompt_version", "environment", "tags"})
+    facts: ClassVar = {
+        "model": ("langfuse.observation.model.name",),
+        "app_version": ("langfuse.version", "langfuse.release"),
+        "prompt_name": ("langfuse.observation.prompt.name",),
+        "prompt_version": ("langfuse.observation.prompt.version",),
+        "environment": ("langfuse.environment",),
+        "tags": ("langfuse.trace.tags",),
+    }
 
     def kind(self, step: Step) -> Kind:
         """From the observation type."""
@@ -99,20 +107,3 @@ class Langfuse(Reader):
         if value is None and step.span.parent_id is None:
             return step.json("langfuse.trace.output")
         return value
-
-    def fact(self, step: Step, name: str) -> Any:
-        """Model, version, prompt, environment, tags."""
-        a = step.span.attributes
-        if name == "model":
-            return a.get("langfuse.observation.model.name")
-        if name == "app_version":
-            return a.get("langfuse.version") or a.get("langfuse.release")
-        if name == "prompt_name":
-            return a.get("langfuse.observation.prompt.name")
-        if name == "prompt_version":
-            return a.get("langfuse.observation.prompt.version")
-        if name == "environment":
-            return a.get("langfuse.environment")
-        if name == "tags":
-            return a.get("langfuse.trace.tags")
-        return None

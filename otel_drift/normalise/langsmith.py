@@ -17,7 +17,8 @@ from otel_drift.normalise.names import (
     leaves,
     named_sessions,
 )
-from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool
 
 _KINDS: dict[str, Kind] = {
     "llm": "llm",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from otel_drift.model import Attributes
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions
-from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Kind, Step
 from otel_drift.normalise.values import structured
 
 _MESSAGES = (".messages", ".input", ".contents", ".prompt")
@@ -18,7 +20,7 @@ class LiteLLM(Reader):
     """`raw_gen_ai_request` spans, and LiteLLM's fields written onto an application's span."""
 
     name = "litellm"
-    facts = frozenset({"model"})
+    facts: ClassVar = {"model": ()}
     raw = True
 
     def kind(self, step: Step) -> Kind:

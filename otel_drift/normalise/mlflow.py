@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.model import Attributes
 from otel_drift.normalise.documents import read_documents
@@ -17,7 +17,8 @@ from otel_drift.normalise.names import (
     leaves,
     session_in,
 )
-from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool
 from otel_drift.normalise.values import load
 
 _KINDS: dict[str, Kind] = {
@@ -40,7 +41,7 @@ class Mlflow(Reader):
     """Spans with `mlflow.spanType`."""
 
     name = "mlflow"
-    facts = frozenset({"model", "feedback"})
+    facts: ClassVar = {"model": ("mlflow.llm.model",), "feedback": ("mlflow.trace.assessments",)}
 
     def kind(self, step: Step) -> Kind:
         """From `mlflow.spanType`."""

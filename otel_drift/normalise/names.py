@@ -162,18 +162,10 @@ def indexed(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, dict[
     return sorted(groups.items())
 
 
-def grouped(attributes: Mapping[str, Any], prefixes: tuple[str, ...]) -> dict[str, list[tuple[int, dict[str, Any]]]]:
-    """`indexed` for several prefixes at once, in one pass over the keys."""
-    groups: dict[str, dict[int, dict[str, Any]]] = {}
-    for key, value in attributes.items():
-        if key.startswith(prefixes):
-            for prefix in prefixes:
-                if key.startswith(prefix):
-                    number, dot, rest = key[len(prefix) :].partition(".")
-                    if dot and number.isdecimal() and len(number) < 7:
-                        groups.setdefault(prefix, {}).setdefault(int(number), {})[rest] = value
-                    break
-    return {prefix: sorted(found.items()) for prefix, found in groups.items()}
+def numbered(keys: Iterable[str], prefix: str) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """The keys of `indexed`'s groups: for each N, in numeric order, what follows ``prefix.N.`` and the whole key."""
+    groups = indexed({key: key for key in keys}, prefix)
+    return tuple(tuple(group.items()) for _, group in groups)
 
 
 def leaves(value: Any, preferred: Iterable[str], skipped: frozenset[str], depth: int = 0) -> list[str]:

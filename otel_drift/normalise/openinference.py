@@ -6,7 +6,7 @@ The span's role is `openinference.span.kind`; lists are flattened into indexed k
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.model import Attributes
 from otel_drift.normalise.document_fields import document_from_flat
@@ -18,12 +18,12 @@ from otel_drift.normalise.names import (
     QUESTION_KEYS,
     SESSION_DELIBERATE,
     SESSION_THREAD,
-    grouped,
     indexed,
     leaves,
     session_in,
 )
-from otel_drift.normalise.step import ChatMessage, Document, Kind, Reader, Step, Tool, ToolResult, ToolUse
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool, ToolResult, ToolUse
 from otel_drift.normalise.values import fold, load, structured, text_of
 
 _KINDS: dict[str, Kind] = {
@@ -44,7 +44,13 @@ class OpenInference(Reader):
     """Spans that carry `openinference.span.kind` or OpenInference's indexed keys."""
 
     name = "openinference"
-    facts = frozenset({"model", "prompt_name", "prompt_version", "tags", "project"})
+    facts: ClassVar = {
+        "model": ("llm.model_name",),
+        "prompt_name": ("llm.prompt_template.name", "prompt.id"),
+        "prompt_version": ("llm.prompt_template.version",),
+        "tags": ("tag.tags",),
+        "project": (),
+    }
 
     def kind(self, step: Step) -> Kind:
         """From the span kind attribute; the indexed keys alone do not make an LLM call."""
@@ -84,9 +90,9 @@ class OpenInference(Reader):
         prompts = a.get("llm.prompts")
         if isinstance(prompts, list | tuple):
             return tuple(ChatMessage("user", p) for p in prompts if isinstance(p, str))
-        flat = indexed(a, "llm.prompts.")
+        flat = step.numbered("llm.prompts.")
         if flat:
-            texts = [next((v for v in group.values() if isinstance(v, str)), "") for _, group in flat]
+            texts = [next((v for v in group.values() if isinstance(v, str)), "") for group in flat]
             return tuple(ChatMessage("user", text) for text in texts if text)
         return read_messages(self.input(step), "user") or None
 
@@ -163,19 +169,10 @@ class OpenInference(Reader):
         return step.json("llm.prompt_template.variables")
 
     def fact(self, step: Step, name: str) -> Any:
-        """Model, prompt name and version, tags."""
-        a = step.span.attributes
-        if name == "model":
-            return a.get("llm.model_name")
-        if name == "prompt_name":
-            return a.get("llm.prompt_template.name") or a.get("prompt.id")
-        if name == "prompt_version":
-            return a.get("llm.prompt_template.version")
-        if name == "tags":
-            return a.get("tag.tags")
+        """Model, prompt name and version, tags; the project is the resource's."""
         if name == "project":
             return step.span.resource.get("openinference.project.name")
-        return None
+        return super().fact(step, name)
 
 
 def _is_call(a: Attributes) -> bool:
@@ -202,26 +199,8 @@ def _value(step: Step, key: str) -> Any:
     return value
 
 
-_PREFIXES = (
-    "llm.input_messages.",
-    "llm.output_messages.",
-    "retrieval.documents.",
-    "reranker.output_documents.",
-    "reranker.input_documents.",
-)
-
-
-def _groups(step: Step, prefix: str) -> list[tuple[int, dict[str, Any]]]:
-    """One flattened list of the span; all of them are put together when the first is asked for."""
-    found = step.notes.get("openinference")
-    if found is None:
-        found = step.notes["openinference"] = grouped(step.span.attributes, _PREFIXES)
-    groups: list[tuple[int, dict[str, Any]]] = found.get(prefix, [])
-    return groups
-
-
 def _messages(step: Step, prefix: str, default_role: str) -> tuple[ChatMessage, ...] | None:
-    return tuple(_message(group, default_role) for _, group in _groups(step, prefix)) or None
+    return tuple(_message(group, default_role) for group in step.numbered(prefix)) or None
 
 
 _CALLING = "Calling tools:"
@@ -280,7 +259,7 @@ def _documents(step: Step, prefix: str) -> tuple[Document, ...]:
             group.get("document.score"),
             group.get("document.metadata"),
         )
-        for _, group in _groups(step, prefix)
+        for group in step.numbered(prefix)
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from otel_drift.normalise.step import Reader, Step
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import Step
 
 REPORTED = 3
 """OpenLIT reports the first three documents of a LangChain retrieval, whatever was found."""
@@ -12,7 +13,6 @@ class OpenLIT(Reader):
     """Spans of the `openlit…` scopes; everything else on them follows the GenAI conventions."""
 
     name = "openlit"
-    partial = True
 
     def incomplete(self, step: Step) -> bool:
         """Whether more documents may have been found than are reported."""

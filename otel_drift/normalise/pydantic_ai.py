@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import scalar
-from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Kind, Step, Tool
 
 
 class PydanticAI(Reader):
     """Agent runs, and model calls of versions that wrote their messages into `events` or `all_messages_events`."""
 
     name = "pydantic_ai"
-    facts = frozenset({"model"})
+    facts: ClassVar = {"model": ("model_name",)}
 
     def kind(self, step: Step) -> Kind:
         """A span with a final result or all messages is an agent run; older tool spans have `tool_response`."""
@@ -67,10 +68,6 @@ class PydanticAI(Reader):
         if isinstance(value, str) and value.startswith("[Scrubbed"):
             return None
         return value if not isinstance(value, str) or value[:1] not in ("{", "[") else step.json("final_result")
-
-    def fact(self, step: Step, name: str) -> Any:
-        """Model."""
-        return step.span.attributes.get("model_name") if name == "model" else None
 
     def _run(self, step: Step) -> tuple[tuple[ChatMessage, ...], tuple[ChatMessage, ...]]:
         messages = read_messages(step.json("pydantic_ai.all_messages"), "user")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from otel_drift.model import Attributes, Span
+from otel_drift.model import Span
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.owners import Owner
+from otel_drift.normalise.reader import EMPTY, NO_SHAPE, Reader, Shape
 from otel_drift.normalise.values import evaluated, load
 from otel_drift.otlp.values import PARTIAL_TRACE, TRUNCATED
 
@@ -67,77 +68,6 @@ class Tool:
     call_id: str | None = None
 
 
-class Reader:
-    """How one convention is read. Every method says what the span holds, or None where it holds nothing of it."""
-
-    name = ""
-    raw = False
-    """Whether the convention keeps the provider's raw request: the last choice where a call was read twice."""
-
-    facts: frozenset[str] = frozenset()
-    """Which names `fact` knows."""
-    partial = False
-    """Whether `incomplete` may say yes."""
-    last_resort = False
-    """Whether the reader is asked only where no other knows the span's role."""
-
-    def kind(self, step: Step) -> Kind:
-        """The role of the span."""
-        return "other"
-
-    def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
-        """Which of a span's attribute keys hold a session id, with their rank: lower is more deliberate."""
-        return []
-
-    def nested_session(self, a: Attributes) -> tuple[int, str] | None:
-        """A session id inside a structured attribute, with its rank; asked only where no key holds one."""
-        return None
-
-    def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
-        """Messages the model (or agent) was given."""
-        return None
-
-    def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
-        """Messages the model answered."""
-        return None
-
-    def documents(self, step: Step) -> tuple[Document, ...] | None:
-        """Documents a retriever, reranker or tool returned; None = not captured, () = none found."""
-        return None
-
-    def candidates(self, step: Step) -> tuple[Document, ...] | None:
-        """Documents a reranker was given."""
-        return None
-
-    def incomplete(self, step: Step) -> bool:
-        """Whether the instrumentation reports only some of the documents."""
-        return False
-
-    def query(self, step: Step) -> str | None:
-        """What was searched for or embedded."""
-        return None
-
-    def tool(self, step: Step) -> Tool | None:
-        """The tool run."""
-        return None
-
-    def input(self, step: Step) -> Any:
-        """What a wrapper was called with: text, or parsed data."""
-        return None
-
-    def output(self, step: Step) -> Any:
-        """What a wrapper returned: text, or parsed data."""
-        return None
-
-    def variables(self, step: Step) -> Any:
-        """Prompt template variables by name."""
-        return None
-
-    def fact(self, step: Step, name: str) -> Any:
-        """A single fact: model, app_version, prompt_name, prompt_version, environment, project, tags, feedback."""
-        return None
-
-
 class Identity(NamedTuple):
     """Who a span belongs to: session id with its rank, user and tenant; and the conventions that know the span."""
 
@@ -154,11 +84,12 @@ class Step:
     def __init__(
         self,
         span: Span,
-        readers: tuple[Reader, ...] = (),
+        shape: Shape = NO_SHAPE,
         identify: Callable[[], Identity] | None = None,
     ) -> None:
         self.span = span
-        self.readers = readers
+        self.shape = shape
+        self.readers = shape.readers
         self._identify = identify
         cut = span.attributes.get(TRUNCATED)
         self.truncated = bool(cut)
@@ -166,10 +97,8 @@ class Step:
         self.cut_loose = False
         """Whether its parent link closed a circle and was passed over."""
         self._parsed: dict[str, Any] = {}
-        self.notes: dict[str, Any] = {}
-        """What a reader keeps of its work on this span, by the reader's name."""
         self.kind: Kind = "other"
-        for reader in readers:
+        for reader in self.readers:
             if reader.last_resort and self.kind != "other":
                 break
             kind = reader.kind(self)
@@ -211,6 +140,11 @@ class Step:
         elif parsed is value:
             return evaluated(value)
         return parsed
+
+    def numbered(self, prefix: str) -> list[dict[str, Any]]:
+        """The members of a flattened list in numeric order: the values of ``prefix.N.rest`` by ``rest``."""
+        a = self.span.attributes
+        return [{rest: a[key] for rest, key in member} for member in self.shape.numbered(prefix)]
 
     @property
     def longest(self) -> int:
@@ -254,8 +188,8 @@ class Step:
     def documents(self) -> tuple[Document, ...] | None:
         """Documents returned: the reading that has texts is preferred."""
         best: tuple[Document, ...] | None = None
-        for reader in self.readers:
-            found = reader.documents(self)
+        for read in self.shape.ways["documents"]:
+            found: tuple[Document, ...] | None = read(self)
             if found is None:
                 continue
             if any(d.text for d in found):
@@ -273,7 +207,7 @@ class Step:
     @property
     def incomplete(self) -> bool:
         """Whether its documents were cut or are only the first few."""
-        return self.truncated or any(reader.partial and reader.incomplete(self) for reader in self.readers)
+        return self.truncated or any(read(self) for read in self.shape.ways["incomplete"])
 
     @lazy
     def query(self) -> str | None:
@@ -285,8 +219,8 @@ class Step:
     def tool(self) -> Tool | None:
         """The tool run."""
         best: Tool | None = None
-        for reader in self.readers:
-            found = reader.tool(self)
+        for read in self.shape.ways["tool"]:
+            found: Tool | None = read(self)
             if found is None:
                 continue
             if best is None:
@@ -317,11 +251,10 @@ class Step:
 
     def fact(self, name: str) -> Any:
         """A single fact such as ``model``; see `Reader.fact`."""
-        for reader in self.readers:
-            if name in reader.facts:
-                value = reader.fact(self, name)
-                if value is not None and value != "":
-                    return value
+        for reader in self.shape.knowing(name):
+            value = reader.fact(self, name)
+            if value not in EMPTY:
+                return value
         return None
 
     @lazy
@@ -346,8 +279,8 @@ class Step:
         return self.input_messages[self.last_index].text if self.last_index >= 0 and self.input_messages else None
 
     def _first(self, what: str) -> Any:
-        for reader in self.readers:
-            value = getattr(reader, what)(self)
+        for read in self.shape.ways[what]:
+            value = read(self)
             if value is not None and value != () and value != "":
                 return value
         return None

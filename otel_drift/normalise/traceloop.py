@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.names import (
@@ -16,7 +16,8 @@ from otel_drift.normalise.names import (
     leaves,
     named_sessions,
 )
-from otel_drift.normalise.step import Document, Kind, Reader, Step, Tool
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import Document, Kind, Step, Tool
 
 _PREFIX = "traceloop.association.properties."
 _KINDS: dict[str, Kind] = {"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"}
@@ -26,7 +27,8 @@ class Traceloop(Reader):
     """Spans with `traceloop.*` attributes."""
 
     name = "traceloop"
-    facts = frozenset({"prompt_name", "prompt_version"})
+    facts: ClassVar = {"prompt_name": ("traceloop.prompt.key",), "prompt_version": ("traceloop.prompt.version",)}
+    """From Traceloop's prompt registry."""
 
     def kind(self, step: Step) -> Kind:
         """From `traceloop.span.kind`; the GenAI operation on the same span is more specific."""
@@ -80,15 +82,6 @@ class Traceloop(Reader):
         """The entity output without its wrapping."""
         value = step.json("traceloop.entity.output")
         return value["outputs"] if isinstance(value, dict) and "outputs" in value else value
-
-    def fact(self, step: Step, name: str) -> Any:
-        """Prompt name and version from Traceloop's prompt registry."""
-        a = step.span.attributes
-        if name == "prompt_name":
-            return a.get("traceloop.prompt.key")
-        if name == "prompt_version":
-            return a.get("traceloop.prompt.version")
-        return None
 
 
 def call_arguments(value: dict[str, Any]) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 from otel_drift.normalise.document_fields import document_from_flat
 from otel_drift.normalise.documents import read_documents
-from otel_drift.normalise.step import Document, Kind, Reader, Step
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import Document, Kind, Step
 from otel_drift.normalise.values import number
 
 STORES = frozenset(

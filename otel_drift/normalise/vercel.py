@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions
-from otel_drift.normalise.step import ChatMessage, Kind, Reader, Step, Tool, ToolUse
+from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.step import ChatMessage, Kind, Step, Tool, ToolUse
 from otel_drift.normalise.values import text_of
 
 _NAMESPACES = ("ai.telemetry.metadata.", "ai.settings.context.", "ai.settings.runtimeContext.")
@@ -17,7 +18,7 @@ class Vercel(Reader):
     """Spans with `ai.*` attributes."""
 
     name = "vercel_ai"
-    facts = frozenset({"model", "prompt_name"})
+    facts: ClassVar = {"model": ("ai.response.model", "ai.model.id"), "prompt_name": ("ai.telemetry.functionId",)}
 
     def kind(self, step: Step) -> Kind:
         """From `ai.operationId`: the outer call is an agent run, each ``do…`` a model call."""
@@ -96,12 +97,3 @@ class Vercel(Reader):
             return None
         value = step.span.attributes.get("ai.response.text")
         return value if isinstance(value, str) else step.json("ai.response.object")
-
-    def fact(self, step: Step, name: str) -> Any:
-        """Model and function id."""
-        a = step.span.attributes
-        if name == "model":
-            return a.get("ai.response.model") or a.get("ai.model.id")
-        if name == "prompt_name":
-            return a.get("ai.telemetry.functionId")
-        return None

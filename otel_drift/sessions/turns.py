@@ -80,18 +80,13 @@ def project_of(step: Step) -> str:
     return _text(step.fact("project")) or _text(resource.get("service.name")) or ""
 
 
+_FACTS = ("app_version", "prompt_name", "prompt_version", "tags", "feedback")
+
+
 def _facts(unit: Unit) -> dict[str, Any]:
     """Facts of the answering call, the outermost step and the wrappers between them; the first that knows one wins."""
     steps = [unit.call, unit.root, *unit.path] if unit.call is not None else [unit.root, *unit.path]
-    found: dict[str, Any] = {}
-    for step in steps:
-        for reader in step.readers:
-            for name in reader.facts:
-                if name not in found:
-                    value = reader.fact(step, name)
-                    if value not in (None, "", [], ()):
-                        found[name] = value
-    return found
+    return {name: next((v for s in steps if (v := s.fact(name)) is not None), None) for name in _FACTS}
 
 
 def _text(value: Any) -> str | None:
