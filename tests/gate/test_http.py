@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import logging
 import socket
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from drift_cases import ScriptedJudge
 from otel_drift.errors import ConfigError
 from otel_drift.gate import ConflictGate, http
+from otel_drift.http_server import HttpServer, Impatience
 from otel_drift.ledger import Ledger
 
 TOKEN = "0123456789abcdef-token"
@@ -201,20 +200,13 @@ def test_a_taken_port_is_said_clearly(gate: ConflictGate) -> None:
 @contextlib.contextmanager
 def served(gate: ConflictGate, header_seconds: float = 10) -> Iterator[int]:
     """The port of the gate served by uvicorn as `serve` does it."""
-    config = uvicorn.Config(
-        http.build_app(gate), port=0, log_level="warning", lifespan="off", http=http.impatient(header_seconds)
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 10
-    while not server.started and time.monotonic() < deadline:
-        time.sleep(0.01)
+    patience = Impatience(header_seconds=header_seconds)
+    server = HttpServer(http.build_app(gate), "127.0.0.1:0", setting="--serve", extra="gate", patience=patience)
+    server.start()
     try:
-        yield server.servers[0].sockets[0].getsockname()[1]
+        yield int(server.url.rpartition(":")[2])
     finally:
-        server.should_exit = True
-        thread.join(10)
+        server.stop(10)
 
 
 def test_connections_that_never_ask_are_dropped_and_keep_nobody_out(gate: ConflictGate) -> None:
