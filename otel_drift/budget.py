@@ -14,9 +14,16 @@ _ROUNDING = 1e-9
 
 @dataclass(slots=True)
 class Call:
-    """A judge call under way. `cost` (US dollars) starts as the most it can take; set it to what it took."""
+    """A judge call under way. `cost` (US dollars) and tokens start as the most it can take; set them to what it took."""
 
     cost: float | None
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def settle(self, cost: float | None, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        """Say what it took; an unknown cost leaves the most that it can be."""
+        self.cost = self.cost if cost is None else cost
+        self.input_tokens, self.output_tokens = input_tokens, output_tokens
 
 
 class Budget:
@@ -36,16 +43,21 @@ class Budget:
         self._lock = threading.Lock()
 
     @contextmanager
-    def call(self, most: float | None) -> Iterator[Call]:
+    def call(self, most: float | None, input_tokens: int = 0, output_tokens: int = 0) -> Iterator[Call]:
         """Reserve `most` US dollars (None: unknown) for one call; settle what it took when the block ends.
 
-        A call that raises is counted, and settled with what its `Call.cost` says by then.
+        A call that raises is counted, and settled with what its `Call` says by then.
+
+        Args:
+            most: What it can cost.
+            input_tokens: About how many it sends.
+            output_tokens: The most it can answer.
 
         Raises:
             BudgetError: the call could exceed a limit, or its price is unknown while `max_cost` is set.
         """
         self._reserve(most)
-        call = Call(most)
+        call = Call(most, input_tokens, output_tokens)
         try:
             yield call
         finally:

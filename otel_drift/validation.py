@@ -183,12 +183,12 @@ class _Run:
             return known, key, True
         asked = self.count(message.content for message in task.messages)
         most = task.max_output_tokens or self.most_output(asked, assume=True) or 0
-        with self.budget.call(price(asked, most, self.judge, self.settings.limits)) as call:
+        with self.budget.call(price(asked, most, self.judge, self.settings.limits), asked, most) as call:
             self.calls += 1
             try:
                 answer = self.judge.ask(task)
             except JudgeError as error:
-                call.cost = 0.0
+                call.settle(0.0)
                 if error.answer is not None:
                     self.pay(error.answer, call)
                 failed = (f"{error.reason}: {type(error).__name__}",)
@@ -203,8 +203,7 @@ class _Run:
 
     def pay(self, answer: JudgeAnswer, call: Call) -> None:
         """Count what an answer took, in the unit and in the run's budget."""
-        if answer.cost is not None:
-            call.cost = answer.cost
+        call.settle(answer.cost, answer.input_tokens, answer.output_tokens)
         self.input_tokens += answer.input_tokens
         self.output_tokens += answer.output_tokens
         self.cost = total([self.cost, 0.0 if self.judge.embedded else answer.cost])

@@ -255,6 +255,20 @@ class Ledger(Desk):
         with self._database.reading() as connection:
             return processes.listed(connection)
 
+    def spend(self, day: str, *, calls: int, input_tokens: int, output_tokens: int, cost: float) -> None:
+        """Count what judges took on a day (UTC, ``2026-11-30``), of all processes together."""
+        from otel_drift.ledger import spend
+
+        with self._database.writing() as connection:
+            spend.add(connection, day, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
+
+    def spent(self, now: int) -> dict[str, Any]:
+        """What judges took on the day (UTC) of a time: ``day``, ``calls``, ``tokens``, ``cost`` (US dollars)."""
+        from otel_drift.ledger import spend
+
+        with self._database.reading() as connection:
+            return spend.of_day(connection, spend.day_of(now))
+
     def close(self) -> None:
         """Close every connection."""
         self._database.close()
