@@ -84,10 +84,12 @@ class Inbox:
         """
         from otel_drift.inbox import claiming
 
+        times = {"now": now, "settle": settle, "cap": cap, "cap_spans": cap_spans, "lease": lease}
+        with self._database.reading() as connection:
+            if not claiming.anything_due(connection, **times):
+                return []
         with self._database.writing() as connection:
-            return claiming.claim(
-                connection, owner, now=now, settle=settle, cap=cap, cap_spans=cap_spans, lease=lease, limit=limit
-            )
+            return claiming.claim(connection, owner, **times, limit=limit)
 
     def renew(self, claims: Iterable[Claim], owner: str, until: int) -> set[str]:
         """Hold claims until a time; returns the groups among them that are not held by `owner` any more."""

@@ -25,13 +25,17 @@ REST = 3
 _GIVEN_BACK: dict[str, Any] = {"owner": None, "ticket": None, "held_until": None}
 
 
+def anything_due(connection: Connection, *, now: int, settle: int, cap: int, cap_spans: int, lease: int) -> bool:
+    """Whether `claim` would hand out something; asked first, as it blocks nobody."""
+    query = sa.select(group.c.group_id).where(*_free(now, settle, cap, cap_spans, lease)).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def claim(
     connection: Connection, owner: str, *, now: int, settle: int, cap: int, cap_spans: int, lease: int, limit: int
 ) -> list[Claim]:
     """See `Inbox.claim`."""
-    held = sa.and_(group.c.held_until > now, group.c.held_until <= now + 2 * lease + SKEW)
-    query = sa.select(group).where(_open(), _due(now, settle, cap, cap_spans), ~_rests(now))
-    query = query.where(sa.or_(group.c.held_until.is_(None), ~held))
+    query = sa.select(group).where(*_free(now, settle, cap, cap_spans, lease))
     rows = connection.execute(query.order_by(group.c.priority.desc(), group.c.received).limit(limit)).all()
     if not rows:
         return []
@@ -54,10 +58,13 @@ def claim(
         )
         taken = {"owner": owner, "ticket": made.ticket, "held_until": now + lease, "attempts": row.attempts + 1}
         connection.execute(sa.update(group).where(group.c.group_id == row.group_id).values(taken))
-        for state in connection.execute(_STATES.where(member.c.group_id == row.group_id)):
-            own = TraceState(row.group_id, state.received, state.open_since, state.open_spans, is_own=True)
-            if row.session_id is not None or own.is_due(now=now, settle=settle, cap=cap, cap_spans=cap_spans):
-                made.traces[read(state.trace_id)] = own
+        states = _STATES.where(member.c.group_id == row.group_id)
+        if row.session_id is None:
+            states = states.where(member.c.open_since.is_not(None), _settled(member, now, settle, cap, cap_spans))
+        for state in connection.execute(states):
+            made.traces[read(state.trace_id)] = TraceState(
+                row.group_id, state.received, state.open_since, state.open_spans, is_own=True
+            )
         claims.append(made)
     return claims
 
@@ -200,6 +207,8 @@ def _adopt(connection: Connection, claimed: Claim, elsewhere: Mapping[str, str])
             "open_since": state.first_unaudited, "open_spans": state.unaudited_spans, "audited": 0,
         }  # fmt: skip
         connection.execute(sa.insert(member).values(adopted))
+        later = sa.and_(group.c.group_id == home, group.c.received < state.last_received)
+        connection.execute(sa.update(group).where(later).values(received=state.last_received))
     return touched
 
 
@@ -251,6 +260,13 @@ def _later_chunks(connection: Connection, numbers: list[int], revision: int) -> 
 def _many(connection: Connection, statement: Any, rows: list[dict[str, Any]]) -> None:
     if rows:
         connection.execute(statement, rows)
+
+
+def _free(now: int, settle: int, cap: int, cap_spans: int, lease: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Whether a group is due and nobody holds it; a lease far beyond a lease's time was made before a clock was set."""
+    held = sa.and_(group.c.held_until > now, group.c.held_until <= now + 2 * lease + SKEW)
+    unheld = sa.or_(group.c.held_until.is_(None), ~held)
+    return _open(), _due(now, settle, cap, cap_spans), ~_rests(now), unheld
 
 
 def _open() -> sa.ColumnElement[bool]:

@@ -51,31 +51,32 @@ def _of_claim(connection: Connection, claimed: Claim, gap: int) -> list[Any]:
     place = connection.execute(sa.select(group.c.place).where(group.c.group_id == claimed.group)).scalar()
     if place is None:  # deleted meanwhile
         return []
-    own = list(connection.execute(_traces(claimed.group).where(member.c.group_id == claimed.group)))
     if claimed.session_id is None:
-        due = [row for row in own if read(row.trace_id) in claimed.traces]
-        found = {row.trace_number: row for row in due}
-        for row in _around(connection, place, due, gap):
-            found.setdefault(row.trace_number, row)
-        for row in _audited_together(connection, place, list(found.values())):
-            found.setdefault(row.trace_number, row)
+        waiting = _traces(place).where(member.c.group_id == place, member.c.open_since.is_not(None))
+        own = [row for row in connection.execute(waiting) if read(row.trace_id) in claimed.traces]
+        near = _around(connection, place, own, gap)
+        found = {row.trace_number: row for row in (*own, *near)}
+        found |= {row.trace_number: row for row in _audited_together(connection, place, list(found.values()))}
     else:
-        found = {row.trace_number: row for row in own}
-        near = _around(connection, place, own, min(gap, ID_GAP))
-        if any(not row.named for row in near):
-            for row in near:
-                found.setdefault(row.trace_number, row)
+        own = list(connection.execute(_traces(claimed.group).where(member.c.group_id == claimed.group)))
+        gap = min(gap, ID_GAP)
+        near = _around(connection, place, own, gap, named=False)
+        if near:  # then others' traces may be what these belong to
+            near += _around(connection, place, own, gap, named=True)
+        found = {row.trace_number: row for row in (*near, *own)}
     return sorted(found.values(), key=lambda row: (row.started, row.trace_number))
 
 
-def _around(connection: Connection, place: str, rows: Sequence[Any], gap: int) -> list[Any]:
+def _around(
+    connection: Connection, place: str, rows: Sequence[Any], gap: int, *, named: bool | None = None
+) -> list[Any]:
     """What else was at the place within `gap` of these traces, the nearest first, up to a bound."""
     found: dict[int, tuple[int, Any]] = {}
+    kinds = (False, True) if named is None else (named,)
     for first, last in _windows(rows, gap):
-        query = _traces(place).where(
-            trace.c.place == place, trace.c.ended >= first - gap, trace.c.started <= last + gap
-        )
-        for row in connection.execute(query.where(trace.c.relevant)):
+        query = _traces(place).where(trace.c.place == place, trace.c.named.in_(kinds), trace.c.relevant)
+        query = query.where(trace.c.ended >= first - gap, trace.c.started <= last + gap)
+        for row in connection.execute(query):
             distance = max(0, first - row.ended, row.started - last)
             known = found.get(row.trace_number)
             if known is None or known[0] > distance:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import Facts, Part, groups_of, part_of, place_id, read, written
+from otel_drift.inbox.claiming import recount
 from otel_drift.inbox.packing import unlike, unpack
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import inbox_chunk as chunk
@@ -164,7 +165,7 @@ class _Storing:
                 self._grown_members.pop((known.number, group_id), None)
                 if self._new_members.pop((known.number, group_id), None) is None:
                     self._lost_members[known.number, group_id] = row["audited_hash"]
-                self._change(group_id, facts, part.origin, None, -row["open_spans"], shrank=True)
+                self._change(group_id, facts, part.origin, None, 0, shrank=True)
         for group_id, session_id in wanted.items():
             if group_id not in known.members:
                 row = {
@@ -237,16 +238,18 @@ class _Storing:
         """
         values = {"received": self._now, "open_since": self._now, "audited": self._last_chunk}
         mates = sa.update(member).where(member.c.group_id == group_id, member.c.audited_hash == audited_hash)
-        self._connection.execute(mates.where(member.c.open_since.is_(None)).values(values))
+        if self._connection.execute(mates.where(member.c.open_since.is_(None)).values(values)).rowcount:
+            self._connection.execute(sa.update(group).where(group.c.group_id == group_id).values(received=self._now))
 
     def _write_groups(self) -> None:
         known = {row.group_id: row for row in _in_chunks(self._connection, _GROUPS, sorted(self._changes))}
         new, old = [], []
         for group_id, change in self._changes.items():
             row = known.get(group_id)
+            if not change.grew:
+                continue
             if row is None:
-                if change.grew:
-                    new.append(self._new_group(group_id, change))
+                new.append(self._new_group(group_id, change))
                 continue
             relevant = row.relevant or change.relevant
             old.append(
@@ -255,13 +258,15 @@ class _Storing:
                     "relevant": relevant,
                     "received": self._now,
                     "open_since": _first(row.open_since, self._now) if relevant else None,
-                    "open_spans": max(0, row.open_spans + change.spans),
+                    "open_spans": row.open_spans + change.spans,
                 }
             )
         insert(self._connection, group, new)
         _many(self._connection, _GROWN_GROUP, old)
-        for group_id in [group_id for group_id, change in self._changes.items() if change.shrank]:
+        shrunk = [group_id for group_id, change in self._changes.items() if change.shrank]
+        for group_id in shrunk:
             self._connection.execute(_WITHOUT_MEMBERS, {"its_group": group_id})
+        recount(self._connection, shrunk)
 
     def _new_group(self, group_id: str, change: _Change) -> dict[str, Any]:
         project, environment = change.facts.whose.project, change.facts.whose.environment
@@ -276,7 +281,7 @@ class _Storing:
             "relevant": change.relevant,
             "received": self._now,
             "open_since": self._now if change.relevant else None,
-            "open_spans": max(0, change.spans),
+            "open_spans": change.spans,
         }
 
 

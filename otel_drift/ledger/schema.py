@@ -271,19 +271,46 @@ alert = sa.Table(
     metadata,
     sa.Column("alerter", sa.Text, primary_key=True),
     sa.Column("alert_key", sa.Text, primary_key=True),
-    sa.Column("result_id", _serial, nullable=False, index=True),
+    sa.Column("unit_id", sa.Text, nullable=False),
+    sa.Column("result_id", _serial, nullable=False),
     sa.Column("event_id", sa.Text),
-    sa.Column("state", sa.Text, nullable=False, index=True),
+    sa.Column("item_id", sa.Text),
+    sa.Column("fingerprint", sa.Text),
+    sa.Column("state", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("started", sa.BigInteger, nullable=False),
     sa.Column("ended", sa.BigInteger),
+    sa.Column("due", sa.BigInteger),
     sa.Column("told", sa.BigInteger),
     sa.Column("told_state", sa.Text),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("attempted", sa.BigInteger),
+    sa.Index("otel_drift_alert_state", "alerter", "state", "told"),
+    sa.Index(
+        "otel_drift_alert_due",
+        "alerter",
+        "due",
+        sqlite_where=sa.text("due IS NOT NULL"),
+        postgresql_where=sa.text("due IS NOT NULL"),
+    ),
+)
+"""Who is to be told of what. `state`: firing · held (rejected or muted) · resolved · expired · done (an action).
+
+`told_state`: firing · resolved · unsure (an attempt whose end is not known); `due`: since when there is something to
+tell, if there is. The body holds no text of the trace.
+"""
+
+alerter = sa.Table(
+    "otel_drift_alerter",
+    metadata,
+    sa.Column("alerter", sa.Text, primary_key=True),
+    sa.Column("since", sa.BigInteger, nullable=False),
+    sa.Column("seen", sa.BigInteger, nullable=False),
+    sa.Column("sent", sa.Text, nullable=False),
+    sa.Column("failures", sa.Integer, nullable=False),
+    sa.Column("refusals", sa.Integer, nullable=False),
+    sa.Column("retry_at", sa.BigInteger),
     sa.Column("reason", sa.Text),
 )
-"""Who is to be told of what. `state`: firing · resolved · expired; `told_state` what the alerter was last told."""
+"""Who is told. `seen`: results looked at (at first, all there were); `sent`: times of the last hour's notifications."""
 
 spend = sa.Table(
     "otel_drift_spend",
@@ -323,7 +350,7 @@ inbox_trace = sa.Table(
     sa.Column("received", sa.BigInteger, nullable=False, index=True),
     sa.Column("spans", sa.BigInteger, nullable=False),
     sa.Column("bytes", sa.BigInteger, nullable=False),
-    sa.Index("otel_drift_inbox_trace_place", "place", "ended"),
+    sa.Index("otel_drift_inbox_trace_place", "place", "named", "ended"),
 )
 """Traces received. `trace_hash`: of origin and trace id; `place`: a hash of origin, project and environment."""
 

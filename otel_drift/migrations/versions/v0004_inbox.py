@@ -31,7 +31,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("trace_number"),
         sa.UniqueConstraint("trace_hash"),
     )
-    op.create_index("otel_drift_inbox_trace_place", "otel_drift_inbox_trace", ["place", "ended"], unique=False)
+    op.create_index("otel_drift_inbox_trace_place", "otel_drift_inbox_trace", ["place", "named", "ended"], unique=False)
     op.create_index(op.f("ix_otel_drift_inbox_trace_received"), "otel_drift_inbox_trace", ["received"], unique=False)
     op.create_table(
         "otel_drift_inbox_chunk",
