@@ -265,7 +265,10 @@ class JudgeLimits:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One ask of one step, kept for the audit record whether it passed or not."""
+    """One ask of one step, kept for the audit record whether it passed or not.
+
+    Of `errors`, those that the validation found in the answer are `faults.Fault`, which names the rule.
+    """
 
     step: str
     number: int

@@ -280,7 +280,8 @@ class Platform:
         def once() -> Answer:
             return self._checked(self._send(method, path, pairs, body, sent, timeout), accept)
 
-        return retry.call(self._policy, once, retry_on=RetryablePlatformError if retried else _SlowDownError)
+        retry_on = RetryablePlatformError if retried else _SlowDownError
+        return retry.call(self._policy, once, retry_on=retry_on, what=self.name)
 
     def close(self) -> None:
         """Close the connections."""

@@ -224,7 +224,9 @@ class Audit(Protocol):
     Mapping[str, type[BaseModel]]`` (the form of the answer to each prompt, so that worked examples can be checked);
     ``forecast(session, settings) -> Sequence[Forecast]`` for dry runs (else the first batch of steps is counted); and
     ``per_turn = True`` where the unit is one turn: the audit is then given sessions that hold just that turn, one after
-    another; ``reads_options_of`` with the names of other audits whose options it heeds, for the fingerprint.
+    another; ``reads_options_of`` with the names of other audits whose options it heeds, for the fingerprint;
+    ``finding_types(settings) -> Collection[str]``, so that each type's counter is there before the first finding; and
+    checks of steps that return `faults.Fault` instead of mere sentences, for statistics by rule.
     """
 
     name: str
@@ -261,10 +263,15 @@ class AnswerCache(Protocol):
 class Alert:
     """What leaves the trust domain: ids, type, severity and links; `quotes` are empty unless asked for.
 
+    Ids and names are as the trace has them, and may be any text: `alerts.wording` makes them safe for people to read.
+    Quotes are cut and safe for any chat already.
+
     `key` is the same each time the same finding is told of, also after a restart: receivers know a repetition by it.
     `state` is ``resolved`` once the finding was withdrawn or a person rejected it. Of `kind` ``action`` it is a long
-    answer's recommended action; `details` then has ``recommended_action``, ``drift_start_sentence_index``,
-    ``drift_start_char`` and ``drift_severity_score``. Times are nanoseconds since the epoch.
+    answer's recommended action, which is never resolved; `details` then has ``recommended_action``,
+    ``drift_start_sentence_index``, ``drift_start_char``, ``drift_severity``, ``drift_severity_score`` and ``unit_id``.
+    `holds_until` is set for alerters that repeat: not told again by then, the alert may be taken for resolved.
+    Times are nanoseconds since the epoch.
     """
 
     key: str
@@ -277,6 +284,7 @@ class Alert:
     span_ref: str
     started: int
     ended: int | None = None
+    holds_until: int | None = None
     event_id: str | None = None
     application: str = ""
     environment: str | None = None

@@ -49,11 +49,13 @@ def call(
     *,
     retry_on: type[BaseException] | tuple[type[BaseException], ...] = RetryableJudgeError,
     on_retry: OnRetry | None = None,
+    what: str = "other",
 ) -> T:
     """Call `fn` until it succeeds, fails for good, or the policy is used up.
 
     An error may carry `retry_after` (seconds): the wait is then at least that long. Where it would not fit into the
-    total time, there is no further attempt at once.
+    total time, there is no further attempt at once. `what` names the kind of call (``judge``, a platform) for those
+    who count retries (`tell`).
 
     Raises:
         BaseException: the error of the last attempt, unchanged but for a note (PEP 678) that says why it was the last.
@@ -82,6 +84,8 @@ def call(
         raise error
 
     def before_sleep(state: RetryCallState) -> None:
+        for listener in tuple(_listeners):
+            listener(what)
         if on_retry is not None:
             on_retry(_error_of(state), state.attempt_number, state.upcoming_sleep)
 
@@ -94,6 +98,20 @@ def call(
         sleep=lambda seconds: _clock.sleep(seconds),
     )
     return retrying(fn)
+
+
+def tell(listener: Callable[[str], None]) -> Callable[[], None]:
+    """Have `listener` told of every retry in this process, by the name of what is retried; returns how to end that.
+
+    It is called before the wait, in the thread that waits, and may not raise.
+    """
+    _listeners.append(listener)
+
+    def end() -> None:
+        if listener in _listeners:
+            _listeners.remove(listener)
+
+    return end
 
 
 def now() -> float:
@@ -173,3 +191,4 @@ class _SkippingClock(_Clock):
 
 
 _clock = _Clock()
+_listeners: list[Callable[[str], None]] = []

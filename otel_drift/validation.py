@@ -18,6 +18,7 @@ from otel_drift import prompting
 from otel_drift.answer_json import UnreadableAnswerError, read_object
 from otel_drift.budget import Budget, Call
 from otel_drift.errors import BudgetError, ConfigError, JudgeError, NotApplicableError, UnitError
+from otel_drift.faults import Fault
 from otel_drift.fingerprints import cache_key, content_sha256, strict_schema, unit_fingerprint, unit_id
 from otel_drift.model import (
     Attempt,
@@ -99,6 +100,13 @@ def unredacted(audit: Audit, session: Session, judge: Judge, error: Exception) -
     log.debug("redaction failed: %s", type(error).__name__)
     run = _Run(audit, withhold(session), judge, AuditSettings(), None, Budget(), None)
     return run.unit("inconclusive", "redaction_failed")
+
+
+def broken(audit: Audit, session: Session, judge: Judge, error: Exception) -> Unit:
+    """The unit of a session that an audit failed on before it was run."""
+    log.debug("audit %s of a session failed", audit.name, exc_info=error)
+    run = _Run(audit, session, judge, AuditSettings(), None, Budget(), None)
+    return run.unit("inconclusive", f"internal_error: {type(error).__name__}")
 
 
 @dataclass(slots=True)
@@ -261,24 +269,25 @@ def _is_fault(answer: JudgeAnswer) -> bool:
     return not answer.text.strip() or answer.finish_reason == "length"
 
 
-def _examine(step: Step, answer: JudgeAnswer, data: Sequence[str]) -> tuple[BaseModel | None, str, list[str]]:
+def _examine(step: Step, answer: JudgeAnswer, data: Sequence[str]) -> tuple[BaseModel | None, str, list[Fault]]:
     """The validated answer, or None with a reason code and what is wrong, one sentence each."""
     try:
         value = step.answer_model.model_validate(read_object(answer.text, data))
     except UnreadableAnswerError as error:
         if answer.finish_reason == "length":
-            return None, "answer_truncated", ["The answer was cut at the output limit. Be brief: fewer, shorter texts."]
-        return None, error.reason, [str(error)]
+            said = "The answer was cut at the output limit. Be brief: fewer, shorter texts."
+            return None, "answer_truncated", [Fault("truncated", said)]
+        return None, error.reason, [Fault(error.reason.removeprefix("answer_"), str(error))]
     except ValidationError as error:
-        return None, "answer_schema", [_schema_error(detail) for detail in error.errors(include_url=False)]
-    errors = list(step.check(value))
+        return None, "answer_schema", [_schema_fault(detail) for detail in error.errors(include_url=False)]
+    errors = [Fault.of(error) for error in step.check(value)]
     return (None, "answer_checks", errors) if errors else (value, "", [])
 
 
-def _schema_error(detail: Any) -> str:
+def _schema_fault(detail: Any) -> Fault:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
     given = json.dumps(detail.get("input"), default=str)[:80]
-    return f"{place or 'the object'}: {detail['msg']} (given: {given})"
+    return Fault("schema", f"{place or 'the object'}: {detail['msg']} (given: {given})")
 
 
 def _one_line(text: str) -> str:

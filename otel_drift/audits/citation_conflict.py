@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from otel_drift import prompting
 from otel_drift.audits.citation_conflict_answer import ConflictAnswer
 from otel_drift.audits.citation_conflict_checks import check_answer, check_coverage
-from otel_drift.audits.citation_conflict_findings import findings_of, with_event_ids
+from otel_drift.audits.citation_conflict_findings import FINDING_TYPES, findings_of, with_event_ids
 from otel_drift.audits.citation_conflict_layout import CitedTurn, case_lines, case_of
 from otel_drift.audits.citation_conflict_report import AUDIT, build_report
 from otel_drift.errors import UnitError
@@ -84,6 +84,10 @@ class CitationConflict:
     def answer_models(self, settings: AuditSettings) -> Mapping[str, type[BaseModel]]:
         """The form of the answer to the prompt."""
         return {PROMPT: ConflictAnswer}
+
+    def finding_types(self, settings: AuditSettings) -> tuple[str, ...]:
+        """The types of findings there are."""
+        return FINDING_TYPES
 
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """Marks that lead nowhere or astray, and contradictions that the answer keeps to itself."""

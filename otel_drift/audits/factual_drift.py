@@ -123,6 +123,10 @@ class FactualDrift:
         whole, compare = answer_models(tuple(drift_types(settings)))
         return {SESSION_PROMPT: whole, CLAIMS_PROMPT: ClaimsAnswer, COMPARE_PROMPT: compare}
 
+    def finding_types(self, settings: AuditSettings) -> tuple[str, ...]:
+        """The types of drift it may report."""
+        return tuple(drift_types(settings))
+
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding an event."""
         return tuple(_finding(event) for event in report["drift_events"])

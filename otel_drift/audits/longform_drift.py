@@ -41,6 +41,8 @@ from otel_drift.model import Finding, Session, Turn, worst
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
 from otel_drift.redaction import opaque
 
+_WEAKEST_FIRST = ("contradicted", "ungrounded", "partially_grounded")
+
 
 @dataclass(frozen=True, slots=True)
 class LongformMaterial:
@@ -131,6 +133,10 @@ class LongformDrift:
         """The form of the answer to each prompt."""
         return dict.fromkeys((SENTENCES_PROMPT, SECOND_PROMPT), SentencesAnswer)
 
+    def finding_types(self, settings: AuditSettings) -> tuple[str, ...]:
+        """The statuses an answer that drifts can be weakest by."""
+        return tuple(status.upper() for status in _WEAKEST_FIRST)
+
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding an answer that drifts; its type is the weakest status in it."""
         if not report["drift_detected"]:
@@ -213,7 +219,7 @@ def _ask(
 
 def _weakest(analysis: Sequence[Mapping[str, Any]]) -> str:
     statuses = [one["grounding_status"] for one in analysis]
-    return next(name for name in ("contradicted", "ungrounded", "partially_grounded") if name in statuses)
+    return next(name for name in _WEAKEST_FIRST if name in statuses)
 
 
 def _explanation(report: Mapping[str, Any], start: Mapping[str, Any]) -> str:

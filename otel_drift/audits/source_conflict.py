@@ -120,6 +120,10 @@ class SourceConflict:
         inputs = {CONFLICTS_PROMPT: frozenset({"domain", "turn", "passages"})}
         return {**inputs, ANSWER_PROMPT: frozenset({"turn", "passages", "conflicts"})} if self._write_answer else inputs
 
+    def finding_types(self, settings: AuditSettings) -> tuple[str, ...]:
+        """The one type of finding there is: of an answer, or of a gate call."""
+        return (CONFLICTING_SOURCES if self._gate else UNDISCLOSED_CONFLICT,)
+
     def findings(self, session: Session, report: Mapping[str, Any]) -> tuple[Finding, ...]:
         """One finding a conflict that the answer does not disclose; of a gate call, one a conflict it abstained for."""
         if self._gate:

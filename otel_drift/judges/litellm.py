@@ -168,7 +168,7 @@ class LiteLLMJudge:
         with self._lines.one() as line:
             deadline = retry.now() + max(self._retry.total_seconds, self._timeout)
             try:
-                return retry.call(self._retry, lambda: self._attempt(line, task, deadline))
+                return retry.call(self._retry, lambda: self._attempt(line, task, deadline), what="judge")
             except JudgeError as error:
                 final = self._final(error)
         try:

@@ -207,7 +207,7 @@ class Reading:
             return latest
 
         try:
-            return retry.call(MERGING, once, retry_on=RetryablePlatformError)
+            return retry.call(MERGING, once, retry_on=RetryablePlatformError, what="langfuse")
         except RetryablePlatformError:
             doubled = _doubled(latest)
             if not doubled:

@@ -154,7 +154,7 @@ class LangfuseSink:
         seconds = self._patience()
         policy = RetryPolicy(attempts=1_000, total_seconds=seconds, initial=_SOONEST, maximum=_AGAIN)
         with contextlib.suppress(_NotReadableError):
-            retry.call(policy, look, retry_on=_NotReadableError)
+            retry.call(policy, look, retry_on=_NotReadableError, what="langfuse")
         rejected = [
             Rejection(key, f"accepted, but after {seconds:.0f} s {reasons[key]}", retryable=True)
             for key, missing in waiting.items()

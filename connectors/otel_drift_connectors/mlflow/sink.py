@@ -177,7 +177,7 @@ class _Trace:
             answer = self._http.request("POST", f"{self._path}/assessments", json={"assessment": wanted}, retried=False)
             return {**answer.json()["assessment"], **wanted}
 
-        return retry.call(POLICY, once, retry_on=RetryablePlatformError)
+        return retry.call(POLICY, once, retry_on=RetryablePlatformError, what="mlflow")
 
     def _change(self, standing: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
         id_ = standing["assessment_id"]
