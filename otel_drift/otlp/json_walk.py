@@ -32,6 +32,7 @@ from otel_drift.otlp.records import (
     resource_from_json,
     scope_from_json,
 )
+from otel_drift.otlp.usual import UsualRequests
 from otel_drift.otlp.values import Decoding
 from otel_drift.otlp.window import ByteWindow
 
@@ -85,6 +86,7 @@ class JsonWalk:
         self._window = window
         self._decoding = decoding
         self._values = JsonValues(window, decoding)
+        self._usual = UsualRequests(decoding)
         self._envelope = Envelope(decoding)
         self._level = _TOP
         self._signal: Signal = "traces"
@@ -146,6 +148,12 @@ class JsonWalk:
         window = self._window
         end = self._values.line_end()
         piece = window.data[window.pos : end].rstrip(b" \t\r\n,]")
+        spans = self._usual.spans(piece)
+        if spans is not None:
+            self._faults = 0
+            self._envelope.ready += spans
+            window.skip_in_line(len(piece))
+            return
         document = self._values.parsed(piece) if piece else NOTHING
         if document is not NOTHING:
             where = window.place()

@@ -51,14 +51,19 @@ def looks_length_prefixed(head: bytes) -> bool:
 
 
 class ProtobufWalk:
-    """One walk over one stream: requests one after the other (merged, as protobuf has it) or length-prefixed."""
+    """One walk over one stream: requests one after the other (merged, as protobuf has it) or length-prefixed.
 
-    def __init__(self, window: ByteWindow, decoding: Decoding, *, prefixed: bool = False) -> None:
+    Without `signal` each record is taken for what it begins like.
+    """
+
+    def __init__(
+        self, window: ByteWindow, decoding: Decoding, *, prefixed: bool = False, signal: Signal | None = None
+    ) -> None:
         self._window = window
         self._decoding = decoding
         self._envelope = Envelope(decoding)
         self._prefixed = prefixed
-        self._signal: Signal | None = None
+        self._signal = signal
         self._ordinal = 0
         decoding.careful = True
 
@@ -123,7 +128,7 @@ class ProtobufWalk:
             return
         decoding.where = f"{self._window.place_in_bytes()}, record {self._ordinal}"
         raw = self._message(end)
-        signal: Signal = "logs" if raw and raw[0] in _LOG_FIRST_TAGS else "traces"
+        signal: Signal = self._signal or ("logs" if raw and raw[0] in _LOG_FIRST_TAGS else "traces")
         record = record_from_protobuf(raw, signal, envelope.resource, envelope.scope, decoding)
         if record is not None:
             envelope.add(record, len(raw))
