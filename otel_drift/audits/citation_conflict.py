@@ -20,6 +20,7 @@ from otel_drift.audits.citation_conflict_findings import FINDING_TYPES, findings
 from otel_drift.audits.citation_conflict_layout import CitedTurn, case_lines, case_of
 from otel_drift.audits.citation_conflict_report import AUDIT, build_report
 from otel_drift.errors import UnitError
+from otel_drift.faults import Fault
 from otel_drift.model import Finding, Session, Turn
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
 
@@ -61,7 +62,7 @@ class CitationConflict:
                 reason="turn_exceeds_window",
             )
 
-        def check(answer: BaseModel) -> list[str]:
+        def check(answer: BaseModel) -> list[Fault]:
             found = cast("ConflictAnswer", answer)
             errors = check_answer(found, case.shown.text, case.sources, case.origin)
             if settings.embedded_judge:

@@ -19,13 +19,14 @@ from otel_drift.audits.factual_drift_quotes import (
     stem_set,
     stems,
 )
+from otel_drift.faults import Fault
 from otel_drift.model import Passage
 from otel_drift.text import dates
 
 
 def check_answer(
     answer: ConflictAnswer, shown: str, sources: Mapping[str, Passage], origin: Mapping[str, str]
-) -> list[str]:
+) -> list[Fault]:
     """What is wrong with a judge's answer about the answer `shown`, one sentence each.
 
     Args:
@@ -37,86 +38,122 @@ def check_answer(
     errors = check_claims(answer.claims, shown, sources, origin)
     conflicts = [claim for claim in answer.claims if claim.contradicting_sources]
     if answer.abstention_notes and answer.claims:
-        errors.append("abstention_notes is only for an answer that makes no claim: empty claims, or null notes.")
+        errors.append(
+            Fault("status", "abstention_notes is only for an answer that makes no claim: empty claims, or null notes.")
+        )
     if conflicts and not answer.conflict_summary:
-        errors.append("There are contradicting_sources, so conflict_summary must say in plain words what they are.")
+        errors.append(
+            Fault(
+                "missing_text",
+                "There are contradicting_sources, so conflict_summary must say in plain words what they are.",
+            )
+        )
     if answer.voiced_in is not None:
         if not conflicts:
-            errors.append("voiced_in is only for answers whose claims have contradicting_sources; otherwise null.")
+            errors.append(
+                Fault(
+                    "disclosure",
+                    "voiced_in is only for answers whose claims have contradicting_sources; otherwise null.",
+                )
+            )
         elif find_quote(shown, answer.voiced_in) is None:
-            errors.append(f"voiced_in {_shown(answer.voiced_in)} does not stand verbatim in the answer.")
+            errors.append(
+                Fault("quote", f"voiced_in {_shown(answer.voiced_in)} does not stand verbatim in the answer.")
+            )
         elif not is_long_enough(shown, answer.voiced_in, LEAST_CLAIM_WORDS):
-            errors.append(f"voiced_in {_shown(answer.voiced_in)} is too short: quote the whole sentence.")
+            errors.append(
+                Fault("quote_length", f"voiced_in {_shown(answer.voiced_in)} is too short: quote the whole sentence.")
+            )
     return errors
 
 
 def check_claims(
     claims: Sequence[ClaimAnswer], shown: str, sources: Mapping[str, Passage], origin: Mapping[str, str]
-) -> list[str]:
+) -> list[Fault]:
     """What is wrong with the claims, one sentence each."""
-    errors: list[str] = []
+    errors: list[Fault] = []
     seen: set[str] = set()
     for claim in claims:
         if claim.claim_id in seen:
-            errors.append(f"claim_id {_shown(claim.claim_id)} is used twice; every claim needs its own.")
+            errors.append(
+                Fault("duplicate", f"claim_id {_shown(claim.claim_id)} is used twice; every claim needs its own.")
+            )
         seen.add(claim.claim_id)
-        errors += [f"Claim {_shown(claim.claim_id)}: {error}" for error in _claim_errors(claim, shown, sources, origin)]
+        errors += [
+            error.at(f"Claim {_shown(claim.claim_id)}") for error in _claim_errors(claim, shown, sources, origin)
+        ]
     return errors
 
 
 def _claim_errors(
     claim: ClaimAnswer, shown: str, sources: Mapping[str, Passage], origin: Mapping[str, str]
-) -> Iterator[str]:
+) -> Iterator[Fault]:
     if find_quote(shown, claim.quote) is None:
-        yield f"its quote {_shown(claim.quote)} does not stand verbatim in the answer."
+        yield Fault("quote", f"its quote {_shown(claim.quote)} does not stand verbatim in the answer.")
     elif not is_long_enough(shown, claim.quote, LEAST_CLAIM_WORDS):
-        yield f"its quote {_shown(claim.quote)} is too short: quote at least four content words or a whole sentence."
+        yield Fault(
+            "quote_length",
+            f"its quote {_shown(claim.quote)} is too short: quote at least four content words or a whole sentence.",
+        )
     for piece in (*claim.supporting_sources, *claim.contradicting_sources):
         yield from source_errors(piece, sources)
     supporting = {origin.get(piece.source_id, piece.source_id): piece.source_id for piece in claim.supporting_sources}
     for piece in claim.contradicting_sources:
         copied = supporting.get(origin.get(piece.source_id, piece.source_id))
         if copied == piece.source_id:
-            yield f"{_shown(copied)} both supports and contradicts it; decide, or split the claim."
+            yield Fault("status", f"{_shown(copied)} both supports and contradicts it; decide, or split the claim.")
         elif copied is not None:
-            yield f"{_shown(piece.source_id)} contradicts it, yet its copy {_shown(copied)} supports it."
+            yield Fault(
+                "status", f"{_shown(piece.source_id)} contradicts it, yet its copy {_shown(copied)} supports it."
+            )
     yield from conflict_errors(claim, sources, origin)
 
 
-def source_errors(piece: SupportAnswer, sources: Mapping[str, Passage]) -> Iterator[str]:
+def source_errors(piece: SupportAnswer, sources: Mapping[str, Passage]) -> Iterator[Fault]:
     """An unknown source, or a quote that does not stand in the source it names or says nothing."""
     passage = sources.get(piece.source_id)
     if passage is None:
-        yield f"there is no passage {_shown(piece.source_id)}; use the references given, such as p1."
+        yield Fault(
+            "reference", f"there is no passage {_shown(piece.source_id)}; use the references given, such as p1."
+        )
         return
     source = passage.text or ""
     if find_quote(source, piece.quote) is None:
         elsewhere = next((ref for ref, one in sources.items() if find_quote(one.text or "", piece.quote)), None)
         hint = f" (it stands in {elsewhere})" if elsewhere else ""
-        yield f"quote {_shown(piece.quote)} does not stand verbatim in passage {piece.source_id}{hint}."
+        yield Fault("quote", f"quote {_shown(piece.quote)} does not stand verbatim in passage {piece.source_id}{hint}.")
     elif not is_long_enough(source, piece.quote, LEAST_EVIDENCE_WORDS):
-        yield f"quote {_shown(piece.quote)} is too short: quote at least four content words or a whole sentence."
+        yield Fault(
+            "quote_length",
+            f"quote {_shown(piece.quote)} is too short: quote at least four content words or a whole sentence.",
+        )
 
 
-def conflict_errors(claim: ClaimAnswer, sources: Mapping[str, Passage], origin: Mapping[str, str]) -> Iterator[str]:
+def conflict_errors(claim: ClaimAnswer, sources: Mapping[str, Passage], origin: Mapping[str, str]) -> Iterator[Fault]:
     """Whether a conflict is open or resolved as the lists allow, and resolved for a reason that holds."""
     both = bool(claim.supporting_sources and claim.contradicting_sources)
     if claim.unresolved and not both:
-        yield "unresolved is only for claims with supporting_sources and contradicting_sources."
+        yield Fault("resolution", "unresolved is only for claims with supporting_sources and contradicting_sources.")
     if claim.unresolved and claim.resolved_by:
-        yield "it is unresolved, so resolved_by must be null."
+        yield Fault("resolution", "it is unresolved, so resolved_by must be null.")
     if claim.resolved_by and not both:
-        yield "resolved_by is only for claims with supporting_sources and contradicting_sources."
+        yield Fault("resolution", "resolved_by is only for claims with supporting_sources and contradicting_sources.")
     if not both or claim.unresolved:
         return
     if claim.resolved_by is None:
         yield (
-            "sources contradict it, so either unresolved is true or resolved_by says why the supporting side wins: "
-            "recency, authority, methodology or corroboration."
+            Fault(
+                "resolution",
+                "sources contradict it, so either unresolved is true or resolved_by says why the supporting side wins: "
+                "recency, authority, methodology or corroboration.",
+            )
         )
         return
     if not any(piece.rationale.strip() for piece in claim.contradicting_sources):
-        yield f"it is resolved by {claim.resolved_by}, so the rationale of its contradicting_sources must say how."
+        yield Fault(
+            "resolution",
+            f"it is resolved by {claim.resolved_by}, so the rationale of its contradicting_sources must say how.",
+        )
     if claim.resolved_by == "recency":
         yield from _recency_errors(claim, sources)
     if claim.resolved_by == "corroboration":
@@ -124,12 +161,15 @@ def conflict_errors(claim: ClaimAnswer, sources: Mapping[str, Passage], origin: 
                  (claim.supporting_sources, claim.contradicting_sources)]  # fmt: skip
         if len(sides[0]) < 2 or len(sides[0]) <= len(sides[1]):
             yield (
-                "corroboration needs at least two independent supporting sources, and more than contradict; "
-                "near-identical passages are one source."
+                Fault(
+                    "resolution",
+                    "corroboration needs at least two independent supporting sources, and more than contradict; "
+                    "near-identical passages are one source.",
+                )
             )
 
 
-def _recency_errors(claim: ClaimAnswer, sources: Mapping[str, Passage]) -> Iterator[str]:
+def _recency_errors(claim: ClaimAnswer, sources: Mapping[str, Passage]) -> Iterator[Fault]:
     mine, theirs = (
         [written_on(sources[piece.source_id]) for piece in side if piece.source_id in sources]
         for side in (claim.supporting_sources, claim.contradicting_sources)
@@ -137,8 +177,11 @@ def _recency_errors(claim: ClaimAnswer, sources: Mapping[str, Passage]) -> Itera
     dated, against = [date for date in mine if date], [date for date in theirs if date]
     if dated and against and len(against) == len(theirs) and max(dated) <= max(against):
         yield (
-            f"recency does not speak for it: its newest support is of {max(dated)}, "
-            f"the newest contradicting passage of {max(against)}."
+            Fault(
+                "resolution",
+                f"recency does not speak for it: its newest support is of {max(dated)}, "
+                f"the newest contradicting passage of {max(against)}.",
+            )
         )
 
 
@@ -155,7 +198,7 @@ def written_on(passage: Passage) -> str | None:
     return "-".join(parts)
 
 
-def check_coverage(claims: Sequence[ClaimAnswer], shown: str, sources: Mapping[str, Passage]) -> list[str]:
+def check_coverage(claims: Sequence[ClaimAnswer], shown: str, sources: Mapping[str, Passage]) -> list[Fault]:
     """Refuse an answer that lists no claim for a sentence which plainly restates a passage.
 
     "Nothing is claimed, so nothing is wrongly cited" is what an instruction hidden in a passage would have a judge say.
@@ -167,7 +210,10 @@ def check_coverage(claims: Sequence[ClaimAnswer], shown: str, sources: Mapping[s
         if not any(start < sentence.end and sentence.start < end for start, end in spans)
         and restates(sentence.text, sources)
     ]
-    return [f"The sentence {_shown(sentence)} states a fact, but no claim quotes it: list it." for sentence in missing]
+    return [
+        Fault("coverage", f"The sentence {_shown(sentence)} states a fact, but no claim quotes it: list it.")
+        for sentence in missing
+    ]
 
 
 def restates(sentence: str, sources: Mapping[str, Passage]) -> bool:

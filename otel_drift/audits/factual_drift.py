@@ -27,6 +27,7 @@ from otel_drift.audits.factual_drift_layout import claim_lines, groups, turn_lin
 from otel_drift.audits.factual_drift_report import build_report, number_claims
 from otel_drift.audits.factual_drift_taxonomy import drift_types, drift_types_text, severity_text
 from otel_drift.errors import UnitError
+from otel_drift.faults import Fault
 from otel_drift.model import Finding, Session, Turn
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
 
@@ -135,7 +136,7 @@ class FactualDrift:
 def _session_step(session: Session, settings: AuditSettings, types: tuple[str, ...]) -> Step:
     known = refs(session)
 
-    def check(answer: BaseModel) -> list[str]:
+    def check(answer: BaseModel) -> list[Fault]:
         whole = cast("SessionAnswer", answer)
         claims = {claim.id: claim for claim in whole.claims}
         errors = [*check_claims(whole.claims, known), *check_events(whole.drift_events, claims, known)]
@@ -151,10 +152,12 @@ def _claims_step(session: Session, part: Sequence[Turn], number: int, settings: 
     shown = {turn.ref for turn in part}
     part_only = refs(Session(session.key, session.session_id, tuple(part), session.trace_ids))
 
-    def check(answer: BaseModel) -> list[str]:
+    def check(answer: BaseModel) -> list[Fault]:
         claims = cast("ClaimsAnswer", answer).claims
         elsewhere = [
-            f"Claim {claim.id!r} is about {claim.turn!r}, which is not among the turns you were given."
+            Fault(
+                "reference", f"Claim {claim.id!r} is about {claim.turn!r}, which is not among the turns you were given."
+            )
             for claim in claims
             if claim.turn not in shown and claim.turn in known.turns
         ]
@@ -169,7 +172,7 @@ def _compare_step(
 ) -> Step:
     known = refs(session)
 
-    def check(answer: BaseModel) -> list[str]:
+    def check(answer: BaseModel) -> list[Fault]:
         return check_events(cast("CompareAnswer", answer).drift_events, claims, known)
 
     shown = ("id", "turn", "claim_text", "quote", "grounding_status", "qualifiers")

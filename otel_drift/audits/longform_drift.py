@@ -36,6 +36,7 @@ from otel_drift.audits.longform_drift_report import build_report, counts_in_word
 from otel_drift.audits.longform_drift_score import CANONICAL
 from otel_drift.audits.source_conflict import SourceConflict
 from otel_drift.errors import NotApplicableError, UnitError
+from otel_drift.faults import Fault
 from otel_drift.longform.layout import Layout, PlacedSentence, read_layout
 from otel_drift.model import Finding, Session, Turn, worst
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
@@ -211,7 +212,7 @@ def _asks(prompt_id: str, parts: Sequence[range], layout: Layout, turn: Turn, se
 def _ask(
     name: str, prompt_id: str, asked: Sequence[PlacedSentence], inputs: Mapping[str, str], material: LongformMaterial
 ) -> Step:
-    def check(answer: BaseModel) -> list[str]:
+    def check(answer: BaseModel) -> list[Fault]:
         return check_sentences(cast("SentencesAnswer", answer), asked, material.source)
 
     return Step(name, prompt_id, inputs, SentencesAnswer, check, material, max_repairs=2)

@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from otel_drift.audits.factual_drift_quotes import LEAST_CLAIM_WORDS, find_quote, is_long_enough, stem_set, stems
 from otel_drift.audits.longform_drift_answer import SentenceAnswer, SentencesAnswer
+from otel_drift.faults import Fault
 from otel_drift.longform.layout import PlacedSentence
 
 _RESTATES = 0.75
 
 
-def check_sentences(answer: SentencesAnswer, asked: Sequence[PlacedSentence], source: Sequence[str]) -> list[str]:
+def check_sentences(answer: SentencesAnswer, asked: Sequence[PlacedSentence], source: Sequence[str]) -> list[Fault]:
     """What is wrong with an answer about the sentences `asked`, whose source are the texts `source`."""
     texts = {sentence.index: sentence.text for sentence in asked}
     errors = [*_index_errors(answer, texts)]
     for one in answer.sentences:
         if one.index in texts:
-            errors += [f"Sentence {one.index}: {error}" for error in _sentence_errors(one, source)]
+            errors += [error.at(f"Sentence {one.index}") for error in _sentence_errors(one, source)]
     return [*errors, *_silence_errors(answer, texts, source)]
 
 
@@ -34,35 +35,43 @@ def excerpt_place(excerpt: str, source: Sequence[str]) -> tuple[int, int, int] |
     return None
 
 
-def _index_errors(answer: SentencesAnswer, texts: Mapping[int, str]) -> Iterator[str]:
+def _index_errors(answer: SentencesAnswer, texts: Mapping[int, str]) -> Iterator[Fault]:
     counted = Counter(one.index for one in answer.sentences)
     if unknown := sorted(index for index in counted if index not in texts):
-        yield f"There is no sentence {_numbers(unknown)} among those given; judge {min(texts)} to {max(texts)} only."
+        yield Fault(
+            "reference",
+            f"There is no sentence {_numbers(unknown)} among those given; judge {min(texts)} to {max(texts)} only.",
+        )
     if missing := [index for index in texts if index not in counted]:
-        yield f"No verdict on sentence {_numbers(missing)}: every index exactly once."
+        yield Fault("coverage", f"No verdict on sentence {_numbers(missing)}: every index exactly once.")
     if doubled := [index for index in texts if counted[index] > 1]:
-        yield f"More than one verdict on sentence {_numbers(doubled)}: every index exactly once."
+        yield Fault("duplicate", f"More than one verdict on sentence {_numbers(doubled)}: every index exactly once.")
 
 
-def _sentence_errors(one: SentenceAnswer, source: Sequence[str]) -> Iterator[str]:
+def _sentence_errors(one: SentenceAnswer, source: Sequence[str]) -> Iterator[Fault]:
     if not one.makes_claim and one.status != "fully_grounded":
-        yield f"it is {one.status}, so it makes a claim: makes_claim must be true."
+        yield Fault("status", f"it is {one.status}, so it makes a claim: makes_claim must be true.")
     if one.status == "ungrounded" and one.excerpt is not None:
-        yield "ungrounded means that nothing in the source bears it out: excerpt must be null."
+        yield Fault("status", "ungrounded means that nothing in the source bears it out: excerpt must be null.")
     elif one.excerpt is None:
         if one.makes_claim and one.status != "ungrounded":
-            yield f"{one.status} needs an excerpt copied from the source."
+            yield Fault("status", f"{one.status} needs an excerpt copied from the source.")
     else:
         place = excerpt_place(one.excerpt, source)
         if place is None:
-            yield f"its excerpt {_shown(one.excerpt)} does not stand verbatim in the source."
+            yield Fault("quote", f"its excerpt {_shown(one.excerpt)} does not stand verbatim in the source.")
         elif not is_long_enough(source[place[0]], one.excerpt, LEAST_CLAIM_WORDS):
-            yield f"its excerpt {_shown(one.excerpt)} is too short: at least three content words or a whole sentence."
+            yield Fault(
+                "quote_length",
+                f"its excerpt {_shown(one.excerpt)} is too short: at least three content words or a whole sentence.",
+            )
     if one.status != "fully_grounded" and one.explanation is None:
-        yield f"{one.status} needs an explanation: what the source does not say, or says otherwise."
+        yield Fault(
+            "missing_text", f"{one.status} needs an explanation: what the source does not say, or says otherwise."
+        )
 
 
-def _silence_errors(answer: SentencesAnswer, texts: Mapping[int, str], source: Sequence[str]) -> Iterator[str]:
+def _silence_errors(answer: SentencesAnswer, texts: Mapping[int, str], source: Sequence[str]) -> Iterator[Fault]:
     """Refuse "nothing is claimed" where sentences restate the source: what a hidden instruction would ask for."""
     if any(one.makes_claim for one in answer.sentences):
         return
@@ -73,7 +82,10 @@ def _silence_errors(answer: SentencesAnswer, texts: Mapping[int, str], source: S
         if len(stems(text)) >= 4 and sum(stem in offered for stem in stems(text)) >= _RESTATES * len(stems(text))
     ]
     if claiming:
-        yield f"No sentence is said to make a claim, but sentence {_numbers(claiming)} states facts of the source."
+        yield Fault(
+            "coverage",
+            f"No sentence is said to make a claim, but sentence {_numbers(claiming)} states facts of the source.",
+        )
 
 
 def _numbers(indexes: Sequence[int]) -> str:

@@ -18,6 +18,7 @@ from otel_drift.audits.source_conflict_checks import MARKER, check_conflicts, ch
 from otel_drift.audits.source_conflict_report import CANONICAL, RANKS, build_report, settled
 from otel_drift.audits.source_conflict_sources import ConflictMaterial, same_text, sources_of
 from otel_drift.errors import ConfigError, UnitError
+from otel_drift.faults import Fault
 from otel_drift.model import Finding, Passage, Session, Turn
 from otel_drift.protocols import AuditSettings, Eligibility, Forecast, Step
 
@@ -188,7 +189,7 @@ def _conflicts_step(session: Session, settings: AuditSettings) -> Step:
     known = sources_of(turn)
     _fitting_size(turn, settings)
 
-    def check(answer: BaseModel) -> list[str]:
+    def check(answer: BaseModel) -> list[Fault]:
         return check_conflicts(cast("ConflictsAnswer", answer), known, turn)
 
     material = ConflictMaterial(session)
@@ -199,7 +200,7 @@ def _answer_step(session: Session, conflicts: Sequence[ConflictAnswer]) -> Step:
     turn = session.turns[0]
     passages = sources_of(turn).passages
 
-    def check(answer: BaseModel) -> list[str]:
+    def check(answer: BaseModel) -> list[Fault]:
         return check_written(cast("WrittenAnswer", answer).answer, conflicts, passages)
 
     shown = {"source_a", "claim_a", "source_b", "claim_b", "severity"}

@@ -19,6 +19,7 @@ from otel_drift.audits.factual_drift_quotes import (
 )
 from otel_drift.audits.source_conflict_answer import ConflictAnswer, ConflictsAnswer
 from otel_drift.audits.source_conflict_sources import Sources
+from otel_drift.faults import Fault
 from otel_drift.model import Turn
 
 MARKER = re.compile(r"\[(t\d+\.p\d+)\]")
@@ -34,43 +35,54 @@ _DISAGREEMENT = re.compile(
 """Words without which an English text hardly voices a disagreement: deliberately many."""
 
 
-def check_conflicts(answer: ConflictsAnswer, known: Sources, turn: Turn) -> list[str]:
+def check_conflicts(answer: ConflictsAnswer, known: Sources, turn: Turn) -> list[Fault]:
     """What is wrong with the conflicts a judge lists, one sentence each."""
     errors = [
-        f"conflicts[{index}]: {error}"
+        error.at(f"conflicts[{index}]")
         for index, conflict in enumerate(answer.conflicts)
         for error in _conflict_errors(conflict, known, turn)
     ]
     if answer.conflicts and not answer.conflict_notes.strip():
         errors.append(
-            "conflict_notes is empty although conflicts are listed; say in one to three sentences what they are."
+            Fault(
+                "missing_text",
+                "conflict_notes is empty although conflicts are listed; say in one to three sentences what they are.",
+            )
         )
     return errors
 
 
-def check_written(answer: str, conflicts: Sequence[ConflictAnswer], passages: Mapping[str, object]) -> list[str]:
+def check_written(answer: str, conflicts: Sequence[ConflictAnswer], passages: Mapping[str, object]) -> list[Fault]:
     """What is wrong with an answer written from passages: markers that lead nowhere, positions without their source."""
     cited = set(MARKER.findall(answer))
-    errors = [f"The answer cites [{ref}], which is no passage you were given." for ref in sorted(cited - set(passages))]
+    errors = [
+        Fault("reference", f"The answer cites [{ref}], which is no passage you were given.")
+        for ref in sorted(cited - set(passages))
+    ]
     if not cited & set(passages):
-        errors.append("The answer cites no passage; put a marker such as [t1.p1] after each statement.")
+        errors.append(
+            Fault("citation", "The answer cites no passage; put a marker such as [t1.p1] after each statement.")
+        )
     for conflict in conflicts:
         missing = [ref for ref in (conflict.source_a, conflict.source_b) if ref not in cited]
         if missing:
             errors.append(
-                f"The sources {conflict.source_a} and {conflict.source_b} disagree, but the answer does not attribute "
-                f"the position of {' and '.join(missing)}; name both positions, each with its marker."
+                Fault(
+                    "disclosure",
+                    f"The sources {conflict.source_a} and {conflict.source_b} disagree, but the answer does not "
+                    f"attribute the position of {' and '.join(missing)}; name both positions, each with its marker.",
+                )
             )
     if conflicts and text.is_english(answer) and not _DISAGREEMENT.search(answer):
-        errors.append("The answer does not say that its sources disagree.")
+        errors.append(Fault("disclosure", "The answer does not say that its sources disagree."))
     return errors
 
 
-def _conflict_errors(conflict: ConflictAnswer, known: Sources, turn: Turn) -> Iterator[str]:
+def _conflict_errors(conflict: ConflictAnswer, known: Sources, turn: Turn) -> Iterator[Fault]:
     sides = ((conflict.source_a, conflict.quote_a, "a"), (conflict.source_b, conflict.quote_b, "b"))
     unknown = [ref for ref, _, _ in sides if ref not in known.passages]
     for ref in unknown:
-        yield f"there is no passage {_shown(ref)}; use the references given, such as {turn.ref}.p1."
+        yield Fault("reference", f"there is no passage {_shown(ref)}; use the references given, such as {turn.ref}.p1.")
     misquoted = [
         error for ref, quote, side in sides if ref not in unknown for error in _quote_errors(ref, quote, side, known)
     ]
@@ -78,46 +90,64 @@ def _conflict_errors(conflict: ConflictAnswer, known: Sources, turn: Turn) -> It
     if unknown:
         return
     if conflict.source_a == conflict.source_b:
-        yield f"both sides name {_shown(conflict.source_a)}; a conflict needs two passages."
+        yield Fault("pair", f"both sides name {_shown(conflict.source_a)}; a conflict needs two passages.")
     elif known.copy_of[conflict.source_a] == known.copy_of[conflict.source_b]:
-        yield f"{conflict.source_a} and {conflict.source_b} are copies of one text: they cannot conflict. Drop it."
+        yield Fault(
+            "pair",
+            f"{conflict.source_a} and {conflict.source_b} are copies of one text: they cannot conflict. Drop it.",
+        )
     elif not misquoted and _say_the_same(conflict.quote_a, conflict.quote_b):
-        yield "the two quotes say the same: no conflict. Drop it, or quote the words that cannot both be right."
+        yield Fault(
+            "restatement",
+            "the two quotes say the same: no conflict. Drop it, or quote the words that cannot both be right.",
+        )
     yield from _disclosure_errors(conflict, turn)
 
 
-def _quote_errors(ref: str, quote: str, side: str, known: Sources) -> Iterator[str]:
+def _quote_errors(ref: str, quote: str, side: str, known: Sources) -> Iterator[Fault]:
     source = known.passages[ref].text or ""
     if find_quote(source, quote) is None:
         holder = next((other for other, one in known.passages.items() if find_quote(one.text or "", quote)), None)
         hint = f" (it stands in {holder})" if holder else ""
-        yield f"quote_{side} {_shown(quote)} does not stand verbatim in passage {ref}{hint}."
+        yield Fault("quote", f"quote_{side} {_shown(quote)} does not stand verbatim in passage {ref}{hint}.")
     elif not is_long_enough(source, quote, LEAST_EVIDENCE_WORDS):
-        yield f"quote_{side} {_shown(quote)} is too short: quote at least four content words or a whole sentence."
+        yield Fault(
+            "quote_length",
+            f"quote_{side} {_shown(quote)} is too short: quote at least four content words or a whole sentence.",
+        )
 
 
 def _say_the_same(a: str, b: str) -> bool:
     return text.fold(a).casefold() == text.fold(b).casefold() or (is_restatement(a, b) and is_restatement(b, a))
 
 
-def _disclosure_errors(conflict: ConflictAnswer, turn: Turn) -> Iterator[str]:
+def _disclosure_errors(conflict: ConflictAnswer, turn: Turn) -> Iterator[Fault]:
     quote = conflict.disclosure_quote
     if not conflict.disclosed:
         if quote is not None:
-            yield "disclosure_quote must be null unless disclosed is true."
+            yield Fault("disclosure", "disclosure_quote must be null unless disclosed is true.")
         return
     if not turn.answered or turn.answer is None:
-        yield "there is no answer, so disclosed must be false."
+        yield Fault("disclosure", "there is no answer, so disclosed must be false.")
     elif quote is None:
-        yield "disclosed is true, so disclosure_quote must hold the words of the answer that voice the disagreement."
+        yield Fault(
+            "disclosure",
+            "disclosed is true, so disclosure_quote must hold the words of the answer that voice the disagreement.",
+        )
     elif find_quote(turn.answer, quote) is None:
-        yield f"disclosure_quote {_shown(quote)} does not stand verbatim in the answer."
+        yield Fault("quote", f"disclosure_quote {_shown(quote)} does not stand verbatim in the answer.")
     elif not is_long_enough(turn.answer, quote, LEAST_CLAIM_WORDS):
-        yield f"disclosure_quote {_shown(quote)} is too short: quote at least four content words or a whole sentence."
+        yield Fault(
+            "quote_length",
+            f"disclosure_quote {_shown(quote)} is too short: quote at least four content words or a whole sentence.",
+        )
     elif text.is_english(turn.answer) and not _DISAGREEMENT.search(
         covering_sentences(turn.answer, quote, neighbours=1)
     ):
-        yield f"disclosure_quote {_shown(quote)} does not say that sources disagree: disclosed must be false."
+        yield Fault(
+            "disclosure",
+            f"disclosure_quote {_shown(quote)} does not say that sources disagree: disclosed must be false.",
+        )
 
 
 def _shown(value: str) -> str:

@@ -59,7 +59,7 @@ def check_written(case: WritingCase, answer: WrittenAnswer) -> list[str]:
     draft, bare = drafted(case, answer)
     errors = check_answer(bare, draft.shown.text, draft.sources, draft.origin)
     if errors:
-        return errors
+        return [*errors]
     return [
         *_length_errors(draft.shown.text, case.told),
         *(f"Claim “{claim.claim_id}”: {error}" for claim in bare.claims for error in _claim_errors(claim, case)),
