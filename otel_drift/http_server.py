@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import hmac
+import importlib
 import logging
 import math
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +132,16 @@ def declared_size(request: Request) -> int:
     return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < 19 else 0
 
 
-async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
+async def read_body(
+    request: Request, *, most: int, seconds: float, growing: Callable[[int], object] | None = None
+) -> bytes:
     """The body, of up to `most` bytes within `seconds`.
+
+    Args:
+        request: Whose body.
+        most: Bytes.
+        seconds: From now on.
+        growing: Is told how many bytes are there, after each part; what it raises ends the reading.
 
     Raises:
         RefusedError: 413 or 408.
@@ -146,6 +156,8 @@ async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
                 body += part
                 if len(body) > most:
                     raise too_large
+                if growing is not None:
+                    growing(len(body))
     except TimeoutError:
         raise RefusedError(408, "timeout", f"the body did not come within {seconds:g} seconds") from None
     return bytes(body)
@@ -311,11 +323,19 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _uvicorn(extra: str) -> Any:
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise missing("uvicorn", extra) from error
+    check_installed(extra)
+    import uvicorn
+
     return uvicorn
+
+
+def check_installed(extra: str) -> None:
+    """Raise ConfigError where what serves HTTP is not installed."""
+    for name in ("starlette", "uvicorn"):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise missing(name, extra) from error
 
 
 def missing(name: str, extra: str) -> ConfigError:

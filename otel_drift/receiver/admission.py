@@ -1,0 +1,145 @@
+"""Receiver: whether there is room for a request: in memory, in what is kept, on the disk. Else senders wait."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from otel_drift.errors import LedgerError
+from otel_drift.receiver.refusals import Refusal
+
+if TYPE_CHECKING:
+    from otel_drift.config import ServeSettings
+    from otel_drift.inbox import Inbox
+
+log = logging.getLogger(__name__)
+
+MB = 1_000_000
+MOST_BODY = 16 * 1024 * 1024
+"""Bytes of a request as sent. Collectors send up to 4 MiB over gRPC, SDKs 512 spans."""
+MOST_UNPACKED = 32 * 1024 * 1024
+"""Bytes of it after decompression."""
+MOST_REQUESTS = 256
+"""Requests under way at the same time."""
+LOOK_SECONDS = 2.0
+"""Between two looks at what is kept and at the disk."""
+
+
+class Admission:
+    """Counts the bytes in flight, and looks at the backlog and the disk; safe to use from threads.
+
+    Args:
+        inbox: What is kept, and where.
+        settings: The limits.
+    """
+
+    def __init__(self, inbox: Inbox, settings: ServeSettings) -> None:
+        self.stopping = False
+        self._inbox = inbox
+        self._most_inflight = int(settings.max_inflight_mb * MB)
+        self._most_backlog = settings.max_backlog_mb * MB
+        self._least_disk = settings.min_free_disk_mb * MB
+        self._folder = inbox.file.parent if inbox.file is not None else None
+        self.most_body = min(MOST_BODY, self._most_inflight // 2)
+        self.most_unpacked = min(MOST_UNPACKED, self._most_inflight // 2)
+        self._lock = threading.Lock()
+        self._inflight = 0
+        self._requests = 0
+        self._looking = threading.Lock()
+        self._looked: float | None = None
+        self._full: tuple[str, str] | None = None
+
+    def ticket(self, size: int = 0) -> Ticket:
+        """Let a request in that has `size` bytes; to be entered and left (``with``).
+
+        Raises:
+            Refusal: there is no room, or the service stops.
+        """
+        if self.stopping:
+            raise Refusal("stopping", "the service stops")
+        with self._lock:
+            if self._requests >= MOST_REQUESTS:
+                raise Refusal("busy", f"{MOST_REQUESTS} requests are under way")
+            self._reserve(size)
+            self._requests += 1
+        return Ticket(self, size)
+
+    def look(self) -> None:
+        """See that there is room to keep more. May wait for the database: call it in a worker thread.
+
+        Raises:
+            Refusal: there is none.
+        """
+        if self._is_stale() and self._looking.acquire(blocking=self._looked is None):
+            try:
+                if self._is_stale():
+                    self._full = self._fullness()
+                    self._looked = time.monotonic()
+            finally:
+                self._looking.release()
+        full = self._full
+        if full is not None:
+            raise Refusal(*full)
+
+    def _is_stale(self) -> bool:
+        return self._looked is None or time.monotonic() - self._looked > LOOK_SECONDS
+
+    def _fullness(self) -> tuple[str, str] | None:
+        """Code and message of what is full."""
+        if self._folder is not None and shutil.disk_usage(self._folder).free < self._least_disk:
+            return "disk", f"less than {self._least_disk / MB:g} MB are free on the disk"
+        try:
+            kept = self._inbox.counts(time.time_ns(), settle=0, cap=0, cap_spans=1).bytes
+        except LedgerError as error:
+            log.warning("receiver: %s", error)
+            return "ledger", "the database cannot be read"
+        if kept > self._most_backlog:
+            return "backlog", f"more than {self._most_backlog / MB:g} MB are kept"
+        return None
+
+    def _reserve(self, size: int) -> None:
+        if self._inflight + size > self._most_inflight:
+            raise Refusal("busy", f"{self._most_inflight / MB:g} MB are being taken in")
+        self._inflight += size
+
+    def _resize(self, before: int, after: int) -> None:
+        with self._lock:
+            self._reserve(after - before) if after > before else self._give_back(before - after)
+
+    def _give_back(self, size: int) -> None:
+        self._inflight -= size
+
+    def _leave(self, size: int) -> None:
+        with self._lock:
+            self._give_back(size)
+            self._requests -= 1
+
+
+class Ticket:
+    """The room that one request takes up."""
+
+    def __init__(self, admission: Admission, size: int) -> None:
+        self._admission = admission
+        self._size = size
+
+    def resize(self, size: int) -> None:
+        """The request takes up `size` bytes now.
+
+        Raises:
+            Refusal: there is no room for so many.
+        """
+        self._admission._resize(self._size, size)
+        self._size = size
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admission._leave(self._size)
+        self._size = 0
