@@ -15,6 +15,8 @@ from otel_drift.inbox.commits import GroupCommit
 from otel_drift.model import Record
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from otel_drift.inbox.arrival import Part
     from otel_drift.ledger import Ledger
 
@@ -43,6 +45,11 @@ class Inbox:
         self._session_attributes = tuple(session_attributes)
         self._clock = clock
         self._commits: GroupCommit[Sequence[Part]] = GroupCommit(self._store)
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file it is in; None where it is in memory or on a server."""
+        return self._database.file
 
     def add(self, records: Sequence[Record], origin: str = RECEIVED, *, only_new: bool = False) -> int:
         """Keep records: durable once this returns.
@@ -170,6 +177,13 @@ class Inbox:
 
         with self._database.reading() as connection:
             return claiming.earlier_keys(connection, trace_ids, origin)
+
+    def origin_of(self, trace_id: str, origins: Iterable[str]) -> str | None:
+        """Which of these origins a trace is from; None where none of them has it."""
+        from otel_drift.inbox import reading
+
+        with self._database.reading() as connection:
+            return reading.origin_of(connection, trace_id, origins)
 
     def counts(self, now: int, *, settle: int, cap: int, cap_spans: int) -> InboxCounts:
         """How much is open, due, held and put off, and how much is kept."""

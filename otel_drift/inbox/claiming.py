@@ -100,7 +100,7 @@ def put_off(
         "put_off_since": sa.func.coalesce(group.c.put_off_since, now),
         "put_off_for": reason,
         "rests_since": now,
-        "rests_until": retry_at,
+        "rests_until": min(retry_at, 2**63 - 1),
     }
     if priority is not None:
         values["priority"] = priority
@@ -118,7 +118,8 @@ def release(connection: Connection, owner: str) -> None:
 def settle_traces(connection: Connection, claimed: Claim, audited: Mapping[str, str | None]) -> set[str]:
     """Note that traces were audited as they were when claimed; returns the groups they count for.
 
-    A trace without a session id that was audited in a session with one counts at its place too.
+    A trace without a session id that was audited in a session with one counts at its place too. Where a trace was in
+    another session before, that one is open again, to be audited without it.
     """
     place = _place(claimed)
     rows = [
@@ -127,8 +128,34 @@ def settle_traces(connection: Connection, claimed: Claim, audited: Mapping[str, 
         for key in [audited[trace_id]]
         for its_group in {row["its_group"], place if key else row["its_group"]}
     ]
+    left = _sessions_left(connection, rows)
     _many(connection, _AUDITED, rows)
-    return {row["its_group"] for row in rows}
+    return {row["its_group"] for row in rows} | reopen(connection, left, claimed.now, claimed.revision)
+
+
+def reopen(connection: Connection, hashes: Collection[int], now: int, revision: int) -> set[str]:
+    """Have the traces audited again that were audited in these sessions (hashes of their keys); returns their groups.
+
+    They count as audited up to `revision`: an audit that was under way before does not close them.
+    """
+    groups: set[str] = set()
+    for some in chunks(sorted(hashes)):
+        mates = sa.and_(member.c.audited_hash.in_(some), member.c.open_since.is_(None))
+        groups.update(connection.execute(sa.select(member.c.group_id).where(mates).distinct()).scalars())
+        connection.execute(sa.update(member).where(mates).values(open_since=now, audited=revision))
+    return groups
+
+
+def _sessions_left(connection: Connection, rows: list[dict[str, Any]]) -> set[int]:
+    """The sessions that traces were audited in before, and are not in now, unless they were audited anew just now."""
+    now = {(row["number"], row["its_group"]): row["audited_hash"] for row in rows}
+    left = set()
+    for some in chunks(sorted({number for number, _ in now})):
+        query = sa.select(member.c.trace_number, member.c.group_id, member.c.audited_hash)
+        for row in connection.execute(query.where(member.c.trace_number.in_(some), member.c.audited_hash.is_not(None))):
+            if now.get((row.trace_number, row.group_id), row.audited_hash) != row.audited_hash:
+                left.add(row.audited_hash)
+    return left - set(now.values())
 
 
 def recount(connection: Connection, groups: Iterable[str]) -> None:
@@ -164,10 +191,9 @@ def counts(connection: Connection, now: int, *, settle: int, cap: int, cap_spans
     waiting = waiting.where(group.c.put_off_for.is_not(None)).group_by(group.c.put_off_for)
     put_off = {row[0]: row[1] for row in connection.execute(waiting)}
     became = sa.select(sa.func.min(_when_due(group, settle, cap))).where(_open(), due, group.c.session_id.is_not(None))
-    lone = sa.select(sa.func.min(_when_due(member, settle, cap))).select_from(member)
-    lone = lone.join(group, group.c.group_id == member.c.group_id).where(
-        _open(), due, group.c.session_id.is_(None), member.c.open_since.is_not(None)
-    )
+    one = member.alias()
+    lone = sa.select(sa.func.min(_when_due(one, settle, cap))).join(group, group.c.group_id == one.c.group_id)
+    lone = lone.where(_open(), due, group.c.session_id.is_(None), one.c.open_since.is_not(None))
     oldest = [when for query in (became, lone) if row.due and (when := connection.execute(query).scalar()) is not None]
     kept = connection.execute(sa.select(tally.c.spans, tally.c.bytes)).one_or_none() or (0, 0)
     return InboxCounts(
@@ -298,7 +324,7 @@ def _settled(table: sa.Table, now: int, settle: int, cap: int, cap_spans: int) -
     )
 
 
-def _when_due(table: sa.Table, settle: int, cap: int) -> sa.ColumnElement[int]:
+def _when_due(table: sa.FromClause, settle: int, cap: int) -> sa.ColumnElement[int]:
     """When it became due; for one that is by its size, when its last records came is near enough."""
     idle, capped = table.c.received + settle, table.c.open_since + cap
     return sa.case((idle < capped, idle), else_=capped)

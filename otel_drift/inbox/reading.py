@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from otel_drift.inbox.arrival import read
+from otel_drift.inbox.arrival import read, trace_hash
 from otel_drift.inbox.claim import Claim, TraceState
 from otel_drift.inbox.packing import unpack
 from otel_drift.ledger.database import Database
@@ -23,6 +23,7 @@ from otel_drift.sessions.digests import ID_GAP
 NEIGHBOUR_SPANS = 200_000
 """Most spans of neighbours that are read with a claim; the nearest in time. A day of a place may have millions."""
 
+_LAST = 2**63 - 1
 _AT_ONCE = 500
 """About how many spans one query reads."""
 
@@ -44,6 +45,14 @@ def records(database: Database, claimed: Claim, gap: int) -> Iterator[Record]:
             found = connection.execute(query).all()
         for number, payload in found:
             yield from unpack(names[number], bytes(payload))
+
+
+def origin_of(connection: Connection, trace_id: str, origins: Iterable[str]) -> str | None:
+    """See `Inbox.origin_of`."""
+    hashes = {trace_hash(origin, trace_id): origin for origin in origins}
+    query = sa.select(trace.c.trace_hash).where(trace.c.trace_hash.in_(hashes)).order_by(trace.c.trace_number).limit(1)
+    found = connection.execute(query).scalar()
+    return None if found is None else hashes[bytes(found)]
 
 
 def _of_claim(connection: Connection, claimed: Claim, gap: int) -> list[Any]:
@@ -75,7 +84,7 @@ def _around(
     kinds = (False, True) if named is None else (named,)
     for first, last in _windows(rows, gap):
         query = _traces(place).where(trace.c.place == place, trace.c.named.in_(kinds), trace.c.relevant)
-        query = query.where(trace.c.ended >= first - gap, trace.c.started <= last + gap)
+        query = query.where(trace.c.ended >= max(first - gap, -_LAST), trace.c.started <= min(last + gap, _LAST))
         for row in connection.execute(query):
             distance = max(0, first - row.ended, row.started - last)
             known = found.get(row.trace_number)

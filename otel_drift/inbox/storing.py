@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import Facts, Part, groups_of, part_of, place_id, read, written
-from otel_drift.inbox.claiming import recount
+from otel_drift.inbox.claiming import recount, reopen
 from otel_drift.inbox.packing import unlike, unpack
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import inbox_chunk as chunk
@@ -214,10 +214,8 @@ class _Storing:
                 old.append({"number": known.number, **row})
         insert(self._connection, trace, new)
         _many(self._connection, _GROWN_TRACE, old)
-        for (number, group_id), audited_hash in self._lost_members.items():
+        for number, group_id in self._lost_members:
             self._connection.execute(_LOST_MEMBER, {"number": number, "its_group": group_id})
-            if audited_hash is not None:
-                self._reopen_mates(group_id, audited_hash)
         insert(self._connection, member, list(self._new_members.values()))
         grown = [
             {
@@ -230,16 +228,6 @@ class _Storing:
         self._write_groups()
         totals = {"traces": self._last_trace, "chunks": self._last_chunk, "spans": self._spans, "bytes": self._bytes}
         self._connection.execute(sa.update(tally).values(**totals))
-
-    def _reopen_mates(self, group_id: str, audited_hash: int) -> None:
-        """A trace left the session it was audited in: the others of that session are audited again, without it.
-
-        They count as audited up to now, so that an audit under way does not close them.
-        """
-        values = {"received": self._now, "open_since": self._now, "audited": self._last_chunk}
-        mates = sa.update(member).where(member.c.group_id == group_id, member.c.audited_hash == audited_hash)
-        if self._connection.execute(mates.where(member.c.open_since.is_(None)).values(values)).rowcount:
-            self._connection.execute(sa.update(group).where(group.c.group_id == group_id).values(received=self._now))
 
     def _write_groups(self) -> None:
         known = {row.group_id: row for row in _in_chunks(self._connection, _GROUPS, sorted(self._changes))}
@@ -266,7 +254,8 @@ class _Storing:
         shrunk = [group_id for group_id, change in self._changes.items() if change.shrank]
         for group_id in shrunk:
             self._connection.execute(_WITHOUT_MEMBERS, {"its_group": group_id})
-        recount(self._connection, shrunk)
+        left = {hash_ for hash_ in self._lost_members.values() if hash_ is not None}
+        recount(self._connection, {*shrunk, *reopen(self._connection, left, self._now, self._last_chunk)})
 
     def _new_group(self, group_id: str, change: _Change) -> dict[str, Any]:
         project, environment = change.facts.whose.project, change.facts.whose.environment
