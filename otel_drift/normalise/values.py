@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -165,8 +166,11 @@ def lowered(text: str) -> str:
     return text.replace("\u0130", "i").lower()  # the one letter whose lower case is two
 
 
+@lru_cache(maxsize=2048)
 def fold(text: str) -> str:
-    """White space folded to single spaces: how texts are compared."""
-    if text.isascii() and text.isprintable() and "  " not in text:
-        return text.strip()
+    """White space folded to single spaces: how texts are compared.
+
+    A session resends its texts with every turn, so they are remembered until the next session is begun
+    (`fold.cache_clear`).
+    """
     return " ".join(text.split())
