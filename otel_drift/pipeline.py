@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from otel_drift import findings, fingerprints, planning, sessions, validation
 from otel_drift.budget import Budget
+from otel_drift.errors import OtelDriftError
 from otel_drift.ledger import Ledger
 from otel_drift.model import LogRecord, Record, Session, Unit
 from otel_drift.planning import Plan
@@ -64,21 +65,47 @@ def audit(source: Source, line: Line) -> Iterator[Unit]:
 
 def audit_sessions(given: Iterable[Session], line: Line) -> Iterator[Unit]:
     """Audit sessions, as `audit` does those of a source."""
-    with ThreadPoolExecutor(line.workers, thread_name_prefix="judge") as pool:
-        pending: deque[Future[list[Unit]]] = deque()
+    for _session, _line, units in judged(((session, line) for session in given), line.workers):
+        yield from committed(units, line)
+
+
+def judged(given: Iterable[tuple[Session, Line]], workers: int) -> Iterator[tuple[Session, Line, list[Unit]]]:
+    """Judge sessions, `workers` at a time, each by its line; yields them in the order given, nothing committed.
+
+    Where this is broken off, what is being asked is waited for and its answers kept, and nothing more is asked: the
+    budgets of the lines under way are stopped.
+    """
+    with ThreadPoolExecutor(workers, thread_name_prefix="judge") as pool:
+        pending: deque[tuple[Session, Line, Future[list[Unit]]]] = deque()
         try:
-            for session in given:
-                pending.append(pool.submit(_judge, session, line))
-                while len(pending) >= 2 * line.workers:
-                    yield from _committed(pending.popleft().result(), line)
+            for session, line in given:
+                pending.append((session, line, pool.submit(_judge, session, line)))
+                while len(pending) >= 2 * workers:
+                    yield _result_of(pending)
             while pending:
-                yield from _committed(pending.popleft().result(), line)
-        except BaseException:  # what is being asked is waited for and kept, and nothing more is asked
-            line.budget.stop()
+                yield _result_of(pending)
+        except BaseException:
+            for _, line, _ in pending:
+                line.budget.stop()
             raise
         finally:
-            for future in pending:
+            for _, _, future in pending:
                 future.cancel()
+
+
+def committed(units: Iterable[Unit], line: Line) -> Iterator[Unit]:
+    """Commit units to the ledger, with what they owe the sinks; yields them with what people said of them."""
+    for unit in units:
+        yield line.ledger.commit_unit(line.run_id, unit, findings.annotations, line.sinks, domain=line.settings.domain)
+
+
+def _result_of(
+    pending: deque[tuple[Session, Line, Future[list[Unit]]]],
+) -> tuple[Session, Line, list[Unit]]:
+    session, line, future = pending[0]
+    units = future.result()
+    pending.popleft()
+    return session, line, units
 
 
 def plan(source: Source, line: Line) -> Iterator[tuple[str, Session, Plan]]:
@@ -103,7 +130,7 @@ def plan(source: Source, line: Line) -> Iterator[tuple[str, Session, Plan]]:
 
 def read_sessions(source: Source, line: Line, spool: SpanSpool) -> Iterator[Session]:
     """Reconstruct the sessions of a source, one at a time, our own output left out."""
-    return sessions.stream(_foreign(_records(source, line), line), spool, line.options)
+    return sessions.stream(foreign(_records(source, line), line), spool, line.options)
 
 
 def _records(source: Source, line: Line) -> Iterator[Record]:
@@ -111,7 +138,8 @@ def _records(source: Source, line: Line) -> Iterator[Record]:
         yield from page
 
 
-def _foreign(records: Iterable[Record], line: Line) -> Iterator[Record]:
+def foreign(records: Iterable[Record], line: Line) -> Iterator[Record]:
+    """The records that are not our own output: that has our marker, with an id which the ledger knows."""
     for record in records:
         result_id = record.attributes.get(RESULT_ID)
         if isinstance(result_id, str) and line.ledger.knows_result(result_id):
@@ -143,7 +171,12 @@ def _judge(session: Session, line: Line) -> list[Unit]:
         redacted = _redacted(session, line)
     except Exception as error:  # a user's callable: nothing of this session may go out
         return [validation.unredacted(one, session, line.judge, error) for one in line.audits]
-    return [_result(one, part, line) for one, part in _parts(redacted, line)]
+    try:
+        return [_result(one, part, line) for one, part in _parts(redacted, line)]
+    except OtelDriftError:
+        raise
+    except Exception as error:  # an audit that fails before it is run: one session never stops the others
+        return [validation.broken(one, redacted, line.judge, error) for one in line.audits]
 
 
 def _parts(session: Session, line: Line) -> Iterator[tuple[Audit, Session]]:
@@ -174,8 +207,3 @@ def _known(one: Audit, session: Session, fingerprint: str, line: Line) -> Unit |
     unit_id = fingerprints.unit_id(one.name, session, per_turn=getattr(one, "per_turn", False))
     known = line.ledger.find_unit(unit_id, fingerprint, session)
     return None if known is not None and known.outcome == "inconclusive" and line.settings.ask_again else known
-
-
-def _committed(units: list[Unit], line: Line) -> Iterator[Unit]:
-    for unit in units:
-        yield line.ledger.commit_unit(line.run_id, unit, findings.annotations, line.sinks, domain=line.settings.domain)
