@@ -18,6 +18,7 @@ from pydantic_settings import (
 )
 
 from otel_drift.errors import ConfigError
+from otel_drift.policy import ALERT_CONFIDENCE
 
 DEFAULT_FILE = "otel-drift.toml"
 
@@ -204,11 +205,13 @@ class AlertSettings(_Section):
         "OTEL_DRIFT_APPRISE_NAME)",
     )
     severity: Literal["critical", "major", "minor"] = Field("critical", description="alerts from this severity on")
-    confidence: float = Field(0.7, ge=0, le=1, description="and from this confidence on; others go to triage")
-    embedded: bool = Field(False, description="also findings of the embedded judge")
+    confidence: float = Field(ALERT_CONFIDENCE, ge=0, le=1, description="and from this confidence on")
+    embedded: bool = Field(False, description="also what the embedded judge finds, and actions on it")
     quotes: bool = Field(False, description="let quotes of answers leave with alerts")
     group_seconds: float = Field(10.0, ge=0, description="findings of so long go out together")
-    per_hour: int = Field(60, ge=1, description="notifications an hour for each receiver; beyond, they wait and group")
+    per_hour: int = Field(
+        60, ge=1, le=3600, description="notifications an hour for each receiver; beyond, they wait and group"
+    )
     repeat_seconds: float = Field(60.0, gt=0, description="Alertmanager is told again so often, until resolved")
     expire_hours: float = Field(168.0, gt=0, description="an alert nobody resolved ends after so long")
 

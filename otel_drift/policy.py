@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from otel_drift.model import Finding, Unit
+from otel_drift.model import SEVERITY_SCORES, Finding, Severity, Unit
 
 ALERT_CONFIDENCE = 0.7
-"""Below it a finding makes no alert and goes to triage (DESIGN: taxonomy, prompts, policy)."""
+"""Below it a finding makes no alert, unless the settings say otherwise, and goes to triage."""
+EMBEDDED_JUDGES = frozenset({"rules"})
+"""Names of the judges that are no model: what they find is no alert, unless the settings say so."""
 HIGH_STAKES = frozenset(
     {"clinical", "healthcare", "health", "medical", "medicine", "pharma", "legal", "law", "finance", "financial"}
 )
@@ -40,9 +42,32 @@ class ReviewDemand:
     content_sha256: str
 
 
-def may_alert(finding: Finding) -> bool:
-    """Whether a finding may leave as an alert: sure enough, and neither rejected nor muted by a person."""
-    return finding.confidence >= ALERT_CONFIDENCE and finding.status != "rejected" and not finding.muted
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """Which findings may leave as alerts: from a severity and confidence on; the embedded judge's if allowed."""
+
+    severity: Severity = "CRITICAL"
+    confidence: float = ALERT_CONFIDENCE
+    embedded: bool = False
+
+    @property
+    def severities(self) -> tuple[str, ...]:
+        """Those that alert."""
+        return tuple(one for one, score in SEVERITY_SCORES.items() if score >= SEVERITY_SCORES[self.severity])
+
+    def allows(self, finding: Finding, judge: str) -> bool:
+        """Whether a finding of a judge may alert; not so once a person has rejected or muted it."""
+        return (
+            finding.severity in self.severities
+            and finding.confidence >= self.confidence
+            and finding.status != "rejected"
+            and not finding.muted
+            and self.allows_judge(judge)
+        )
+
+    def allows_judge(self, judge: str) -> bool:
+        """Whether what this judge found may leave."""
+        return self.embedded or judge not in EMBEDDED_JUDGES
 
 
 def demands(unit: Unit, domain: str | None = None) -> tuple[ReviewDemand, ...]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger_samples import finding, unit
 from otel_drift import policy
 from otel_drift.model import Unit
-from otel_drift.policy import demands, is_high_stakes, may_alert
+from otel_drift.policy import AlertRule, demands, is_high_stakes
 
 
 def reasons(one: Unit, domain: str | None = None) -> list[tuple[str | None, str, tuple[str, ...]]]:
@@ -21,6 +21,8 @@ def reasons(one: Unit, domain: str | None = None) -> list[tuple[str | None, str,
 @pytest.mark.parametrize(
     ("changes", "alerts"),
     [
+        ({}, True),
+        ({"severity": "MINOR"}, False),
         ({"confidence": 0.7}, True),
         ({"confidence": 0.6999}, False),
         ({"severity": "CRITICAL", "confidence": 0.5}, False),
@@ -30,7 +32,9 @@ def reasons(one: Unit, domain: str | None = None) -> list[tuple[str | None, str,
     ],
 )
 def test_alerts_are_sure_and_neither_rejected_nor_muted(changes: dict[str, Any], alerts: bool) -> None:
-    assert may_alert(finding(3, **changes)) == alerts
+    assert AlertRule("MAJOR").allows(finding(3, **changes), "model") == alerts
+    assert not AlertRule("MAJOR").allows(finding(3, **changes), "rules"), "the embedded judge raises no alarm"
+    assert AlertRule("MAJOR", embedded=True).allows(finding(3, **changes), "rules") == alerts
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def test_nothing_escapes_people(confidences: list[float], severity: Any, abstain
     assert made == demands(one, domain)
     for demand, each in zip(made, found, strict=False):
         if demand.status == "triage":
-            assert not may_alert(each)
+            assert not AlertRule("MINOR").allows(each, "model")
             assert each.severity != "CRITICAL"
     if abstain and is_high_stakes(domain):
         assert any("abstention" in demand.reasons for demand in made)

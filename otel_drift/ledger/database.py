@@ -98,17 +98,22 @@ class Database:
             raise LedgerError(f"ledger {self.name} cannot be {action}: {type(error).__name__}") from error
 
     @contextmanager
-    def session_lock(self, key: int) -> Iterator[None]:
+    def session_lock(self, key: int, *, wait: bool = True) -> Iterator[bool]:
         """Hold a PostgreSQL lock outside any transaction; the server frees it if this process dies.
 
         Args:
             key: A signed 64-bit number.
+            wait: For who holds it; otherwise yields False where somebody does.
         """
         with self.explained("locked"), self._engine.connect() as connection:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
-            connection.execute(sa.select(sa.func.pg_advisory_lock(key)))
+            if not wait and not connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar():
+                yield False
+                return
+            if wait:
+                connection.execute(sa.select(sa.func.pg_advisory_lock(key)))
             try:
-                yield
+                yield True
             finally:
                 connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
 

@@ -17,14 +17,17 @@ except ImportError:  # Windows: one process a ledger delivers, by the operator's
 
 
 @contextmanager
-def delivery_lock(database: Database, sink: str) -> Iterator[None]:
-    """Hold the right to deliver to one sink, or to do what else only one may do under that name."""
+def delivery_lock(database: Database, sink: str, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the right to deliver to one sink, or to do what else only one may do under that name.
+
+    Yields whether it is held; False only where it is not waited for and another process holds it.
+    """
     digest = hashlib.sha256(sink.encode("utf-8", "backslashreplace")).digest()
     if not database.is_sqlite:
-        with database.session_lock(int.from_bytes(digest[:8], "big", signed=True)):
-            yield
+        with database.session_lock(int.from_bytes(digest[:8], "big", signed=True), wait=wait) as held:
+            yield held
     elif database.file is None or fcntl is None:
-        yield
+        yield True
     else:
         # Never deleted: who waits on a deleted file and who makes a new one would both hold "the" lock.
         path = f"{database.file}-delivery-{digest[:4].hex()}"
@@ -33,7 +36,14 @@ def delivery_lock(database: Database, sink: str) -> Iterator[None]:
         except OSError as error:
             raise LedgerError(f"ledger lock file {path} cannot be opened: {error.strerror}") from error
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
+            yield _locked(handle, wait)
         finally:
             os.close(handle)
+
+
+def _locked(handle: int, wait: bool) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

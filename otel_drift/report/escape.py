@@ -62,15 +62,20 @@ def spreadsheet_safe(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def inert(text: str) -> str:
+def inert(text: str, *, domains: bool = False) -> str:
     """Make text safe to send to a chat: nobody is mentioned, nothing becomes a link, markup stays letters.
 
     ``@`` and ``<`` are replaced by look-alikes, ``https://a.example`` reads ``https[:]//a[.]example``.
+
+    Args:
+        text: Untrusted text.
+        domains: Leave the dots of domain names alone, for names that programs compare; chats may link those.
     """
     text = terminal_safe(text, multiline=True)
     text = text.replace("](", "] (").replace("![", "! [")
     text = _SCHEME.sub(lambda m: f"{m[1]}[:]{m[2] or ''}", text)
-    text = _DOMAIN_DOT.sub("[.]", text)
+    if not domains:
+        text = _DOMAIN_DOT.sub("[.]", text)
     return text.translate(_MENTIONS)
 
 

@@ -8,6 +8,8 @@ down_revision = "0002"
 branch_labels = None
 depends_on = None
 
+_DUE = sa.text("due IS NOT NULL")
+
 
 def upgrade() -> None:
     """Add the tables, and an index for what was done today."""
@@ -16,21 +18,41 @@ def upgrade() -> None:
         "otel_drift_alert",
         sa.Column("alerter", sa.Text(), nullable=False),
         sa.Column("alert_key", sa.Text(), nullable=False),
+        sa.Column("unit_id", sa.Text(), nullable=False),
         sa.Column("result_id", _serial(), nullable=False),
         sa.Column("event_id", sa.Text(), nullable=True),
+        sa.Column("item_id", sa.Text(), nullable=True),
+        sa.Column("fingerprint", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("started", sa.BigInteger(), nullable=False),
         sa.Column("ended", sa.BigInteger(), nullable=True),
+        sa.Column("due", sa.BigInteger(), nullable=True),
         sa.Column("told", sa.BigInteger(), nullable=True),
         sa.Column("told_state", sa.Text(), nullable=True),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("attempted", sa.BigInteger(), nullable=True),
-        sa.Column("reason", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("alerter", "alert_key"),
     )
-    op.create_index(op.f("ix_otel_drift_alert_result_id"), "otel_drift_alert", ["result_id"], unique=False)
-    op.create_index(op.f("ix_otel_drift_alert_state"), "otel_drift_alert", ["state"], unique=False)
+    op.create_index("otel_drift_alert_state", "otel_drift_alert", ["alerter", "state", "told"], unique=False)
+    op.create_index(
+        "otel_drift_alert_due",
+        "otel_drift_alert",
+        ["alerter", "due"],
+        unique=False,
+        sqlite_where=_DUE,
+        postgresql_where=_DUE,
+    )
+    op.create_table(
+        "otel_drift_alerter",
+        sa.Column("alerter", sa.Text(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.Column("seen", sa.BigInteger(), nullable=False),
+        sa.Column("sent", sa.Text(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("refusals", sa.Integer(), nullable=False),
+        sa.Column("retry_at", sa.BigInteger(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("alerter"),
+    )
     op.create_table(
         "otel_drift_spend",
         sa.Column("day", sa.Text(), nullable=False),

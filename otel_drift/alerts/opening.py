@@ -1,0 +1,92 @@
+"""From settings to the duty that raises the alarm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from otel_drift import plugins
+from otel_drift.alerts.duty import SECOND, AlertDuty, Channel, Noting, Pace, Telling
+from otel_drift.alerts.reconciling import Actions, Findings, LinksFor
+from otel_drift.errors import ConfigError
+from otel_drift.ledger import Ledger
+from otel_drift.policy import AlertRule
+from otel_drift.protocols import Alerter
+
+if TYPE_CHECKING:
+    from otel_drift.config import Settings
+
+
+def alert_duty(
+    settings: Settings,
+    ledger: Ledger,
+    links_for: LinksFor,
+    telemetry: Telling | None = None,
+    *,
+    clock: Callable[[], int] = time.time_ns,
+    conditions: Noting | None = None,
+) -> AlertDuty:
+    """The duty for ``[alerts] to`` and ``[actions] longform``; with neither it has no channels and nothing to do.
+
+    From now on, what is committed to the ledger is told; close it at the end.
+
+    Args:
+        settings: All settings.
+        ledger: Open; what it holds already is not told to alerters that are new.
+        links_for: The links for a trace id, of the platform it came from.
+        telemetry: Counts alerts.
+        clock: Nanoseconds since the epoch.
+        conditions: Told of alerters that fail, under ``alerts NAME``.
+
+    Raises:
+        ConfigError: no such alerter, a wrong option or URL, a missing secret or extra.
+        LedgerError: the ledger cannot be used.
+    """
+    alerts, actions = settings.alerts, settings.actions
+    rule = AlertRule(alerts.severity.upper(), alerts.confidence, alerts.embedded)  # type: ignore[arg-type]
+    alerters: dict[str, Alerter] = {}
+    for spec in dict.fromkeys([*alerts.to, *actions.longform]):
+        alerters[spec] = open_alerter(spec, settings)
+    channels = [Channel(alerters[spec].name, alerters[spec], Findings(rule)) for spec in dict.fromkeys(alerts.to)]
+    recommended = Actions(frozenset(actions.recommended), rule)
+    channels += [
+        Channel(f"{alerters[spec].name} (actions)", alerters[spec], recommended)
+        for spec in dict.fromkeys(actions.longform)
+    ]
+    names = [channel.name for channel in channels]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"[alerts] to, [actions] longform: {', '.join(doubled)} is named twice")
+    return AlertDuty(
+        ledger,
+        channels,
+        pace=Pace(
+            int(alerts.group_seconds * SECOND),
+            alerts.per_hour,
+            int(alerts.repeat_seconds * SECOND),
+            int(alerts.expire_hours * 3600 * SECOND),
+        ),
+        links_for=links_for,
+        quotes=alerts.quotes,
+        telemetry=telemetry,
+        conditions=conditions,
+        clock=clock,
+    )
+
+
+def open_alerter(spec: str, settings: Settings) -> Alerter:
+    """An alerter by ``NAME:TARGET``, with the options of ``[connectors.NAME]``.
+
+    Raises:
+        ConfigError: no such alerter, or options it does not have.
+    """
+    name, _, target = spec.partition(":")
+    options: dict[str, Any] = dict(settings.connectors.get(name, {}))
+    connector = plugins.load("alerters", name)
+    try:
+        made: Alerter = connector(target, **options)
+    except TypeError as error:
+        if not options:
+            raise
+        raise ConfigError(f"[connectors.{name}]: {error}") from None
+    return made
