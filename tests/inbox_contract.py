@@ -116,7 +116,7 @@ class Desk:
         mentioned = {trace for one in found for trace in one.trace_ids}
         audited = {trace: one.key for one in due for trace in one.trace_ids}
         nothing = {t: None for t, state in claim.traces.items() if state.is_own and t not in mentioned}
-        elsewhere = {}
+        elsewhere: dict[str, str] = {}
         if claim.session_id is None:
             elsewhere = {t: one.session_id for one in found if one.session_id is not None for t in one.trace_ids}
         self.inbox.finish(claim, {**nothing, **audited}, elsewhere=elsewhere)
@@ -258,7 +258,7 @@ class InboxContract:
 
     def test_a_follower_keeps_only_what_is_new(self, desk: Desk) -> None:
         log = LogRecord(f"{1:032x}", f"{1:016x}", "e", 1, float("nan"), {})
-        page = [turn(1, "s"), turn(1, "s"), turn(2), log]
+        page: list[Record] = [turn(1, "s"), turn(1, "s"), turn(2), log]
         assert desk.inbox.add(page, "phoenix:x", only_new=True) == 3
         assert desk.inbox.add(page, "phoenix:x", only_new=True) == 0
         longer = dataclasses.replace(turn(1, "s"), end=START + 2 * SECOND)
@@ -510,7 +510,7 @@ class InboxContract:
 
     def test_a_conversation_told_by_its_history_is_audited_whole(self, desk: Desk) -> None:
         talk = [("When do you open?", "At nine."), ("And close?", "At five."), ("On Sunday?", "Closed.")]
-        found = []
+        found: list[Session] = []
         for number, (question, answer) in enumerate(talk):
             one = turn(number + 1, at=number * HOUR, question=question, answer=answer, history=talk[:number])
             desk.inbox.add([one])

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from inbox_contract import turn
 from model_server import ModelServer
+from otel_drift.inbox import Inbox
+from otel_drift.ledger import Ledger
 from scripted import finds_nothing
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -70,6 +73,27 @@ def test_forgetting_asks_first_and_says_what_it_did(otel_drift: Run, examples: P
     assert otel_drift(*forget[3:], "--yes").stdout == "nothing to erase\n"
     others = entries(otel_drift("record", "--since", "2020-01-01", "--ledger", "l.db"))
     assert sum(one["erased"] is None for one in others) == 4
+
+
+def test_forgetting_deletes_what_a_service_received(otel_drift: Run, tmp_path: Path) -> None:
+    """Also where nothing of it was audited yet; nothing is left in the file."""
+    with Ledger.open(tmp_path / "l.db") as ledger:
+        Inbox(ledger).add([turn(1, "s", user="cleo"), turn(2, "s"), turn(3, "t", user="dora", answer="It is 30 days.")])
+    forget = [sys.executable, "-m", "otel_drift", "forget", "--user", "cleo", "--ledger", "l.db"]
+
+    declined = subprocess.run(forget, input="n\n", capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = otel_drift(*forget[3:], "--yes")
+    again = otel_drift(*forget[3:], "--yes")
+
+    assert (declined.returncode, "of 0 results and 2 traces received in" in declined.stderr) == (1, True)
+    assert done.stdout.endswith(", 2 spans\n")
+    assert again.stdout == "nothing to erase\n"
+    assert json.loads(otel_drift("forget", "--session", "t", "--yes", "--format", "json", "--ledger", "l.db").stdout)[
+        "spans"
+    ] == 1  # fmt: skip
+    left = b"".join(file.read_bytes() for file in tmp_path.glob("l.db*"))
+    assert b"cleo" not in left
+    assert b"dora" not in left
 
 
 def test_a_reviewer_sees_that_texts_were_erased(otel_drift: Run, examples: Path) -> None:

@@ -45,7 +45,9 @@ def record(
 def forget(
     session: SessionOption = None,
     user: Annotated[str | None, typer.Option(help="User, as the sessions name them.")] = None,
-    before: Annotated[str | None, typer.Option(help="Everything committed before this date or time.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Everything committed or received before this date or time.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     output: FormatOption = OutputFormat.text,
     ledger: LedgerOption = None,
@@ -53,22 +55,29 @@ def forget(
 ) -> None:
     """Erase texts in the ledger for good: prompts, answers, reports, evidence. Hashes and a tombstone stay.
 
-    What is given has to hold all together. Platforms and files that were written to are not touched.
+    Spans that a service received of it are deleted. What is given has to hold all together. Platforms and files that
+    were written to are not touched.
     """
     from otel_drift.errors import ConfigError
+    from otel_drift.inbox import Inbox
 
     if session is None and user is None and before is None:
         raise ConfigError("say whose texts: --session, --user or --before DATE")
     until = nanoseconds(before, "--before")
     with ExitStack() as stack:
         opened = open_ledger(settings_with(config, ledger), stack)
-        number = len(opened.forgettable(session=session, user=user, before=until))
-        if not yes and number:
-            what = f"{number} {'result' if number == 1 else 'results'}"
+        inbox = Inbox(opened)
+        results = len(opened.forgettable(session=session, user=user, before=until))
+        traces = inbox.forgettable(session=session, user=user, before=until)
+        if not yes and (results or traces):
+            what = f"{results} {'result' if results == 1 else 'results'}"
+            if traces:
+                what += f" and {traces} {'trace' if traces == 1 else 'traces'} received"
             typer.confirm(f"Erase the texts of {what} in {opened.name}, for good?", abort=True, err=True)
         counts = opened.forget(session=session, user=user, before=until)
+        counts["spans"] = inbox.forget(session=session, user=user, before=until, for_good=True)
     if output is OutputFormat.json:
         write_json_line(counts)
     else:
         said = ", ".join(f"{count} {name}" for name, count in counts.items())
-        typer.echo(f"erased: {said}" if number else "nothing to erase")
+        typer.echo(f"erased: {said}" if results or traces else "nothing to erase")
