@@ -22,6 +22,8 @@ _RECORDS = 2
 _LOG_FIRST_TAGS = frozenset((0x09, 0x10, 0x1A, 0x2A, 0x32, 0x3A, 0x45, 0x4A, 0x52, 0x59, 0x62))
 """Tags a LogRecord can begin with and a Span cannot: it begins with its trace id (0x0A)."""
 _PREFIX = 4
+_BARREN = 100_000
+"""So many fields without a record between them are no telemetry, and would keep a reader busy for long."""
 
 
 class _BrokenError(Exception):
@@ -65,6 +67,7 @@ class ProtobufWalk:
         self._prefixed = prefixed
         self._signal = signal
         self._ordinal = 0
+        self._barren = 0
         decoding.careful = True
 
     def records(self) -> Iterator[list[Record]]:
@@ -119,6 +122,7 @@ class ProtobufWalk:
     def _record(self, end: int) -> None:
         envelope, decoding = self._envelope, self._decoding
         self._ordinal += 1
+        self._barren = 0
         size = end - self._window.offset
         if size > decoding.limits.max_record_bytes:
             decoding.log.report(
@@ -137,6 +141,9 @@ class ProtobufWalk:
         """Yield number and end of each length-delimited field up to `end`; whatever is not read of it is skipped."""
         window = self._window
         while window.have(1) if end is None else window.offset < end:
+            self._barren += 1
+            if self._barren > _BARREN:
+                raise _BrokenError(f"{_BARREN:,} fields and no record between them")
             tag = _varint(window)
             kind, field = tag & 7, tag >> 3
             if kind == _LEN:

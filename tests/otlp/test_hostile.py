@@ -341,3 +341,12 @@ def test_a_quote_in_text_never_looks_like_structure(tmp_path: Path) -> None:
     assert {record.attributes["input.value"] for record in spans_of(records)} == {trap}
     records, _ = read_bytes(tmp_path, data.replace(b'"name":"span 1"', b'"name":!', 1))
     assert ids(records) == [span_id(0), span_id(2)]
+
+
+@pytest.mark.parametrize("nothing", [b"\x08\x00", b"\x0a\x00", b"\x0a\x02\x12\x00"])
+def test_protobuf_that_holds_nothing_but_fields_is_given_up(tmp_path: Path, nothing: bytes) -> None:
+    began = time.perf_counter()
+    records, problems = read_bytes(tmp_path, protobuf(request(REST)) + nothing * 4_000_000)
+    assert ids(records) == [span_id(99)]
+    assert "no record between" in problems[-1].reason
+    assert time.perf_counter() - began < 5
