@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from inbox_contract import InboxContract
 from ledger_contract import LedgerContract, commit
 from ledger_desk_contract import DeskContract
 from ledger_samples import finding, session, unit
@@ -44,6 +45,12 @@ class TestPostgres(LedgerContract):
 
         with Ledger.open(place) as ledger:
             commit(ledger, unit(finding(3)))
+
+
+class TestPostgresInbox(InboxContract):
+    @pytest.fixture
+    def place(self, postgres: PostgresCluster) -> str:
+        return postgres.new_schema()
 
 
 class TestPostgresDesk(DeskContract):
