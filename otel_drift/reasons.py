@@ -7,6 +7,9 @@ from collections.abc import Mapping
 RECONSTRUCTION_FAILED = "reconstruction_failed"
 """Why a session whose spans could not be put together is inconclusive; also the code of the hint on that session."""
 
+SESSION_CHANGED = "session_changed"
+"""Why a session has no result any more that had one."""
+
 REASONS: Mapping[str, str] = {
     "single_turn": "only one answered turn: drift needs two; the audit citation_conflict looks at a single answer",
     "no_answers": "no turn was answered",
@@ -19,6 +22,7 @@ REASONS: Mapping[str, str] = {
     "source_exceeds_window": "the source alone is larger than the judge can read beside the answer; it is never cut",
     "turn_exceeds_window": "one turn alone is larger than the judge can read or answer",
     "comparison_exceeds_window": "the claims of the session are more than the judge can compare in one call",
+    "session_changed": "its traces turned out to belong to another session, which has the result now",
     "answer_empty": "the judge answered nothing, twice",
     "answer_not_json": "the judge's answer was no JSON, also when asked again",
     "answer_ambiguous": "the judge's answer held more than one JSON object, also when asked again",

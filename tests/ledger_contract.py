@@ -23,6 +23,7 @@ from otel_drift.delivery import deliver
 from otel_drift.errors import LedgerError
 from otel_drift.ledger import Ledger
 from otel_drift.model import Annotation, Attempt, Rejection, Unit, WriteReport
+from otel_drift.redaction import opaque
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SINK = "jsonl:here"
@@ -107,6 +108,63 @@ class LedgerContract:
         assert [
             tuple(row) for row in rows(ledger, "SELECT fingerprint, current FROM otel_drift_unit ORDER BY result_id")
         ] == [("fingerprint-1", False), ("fingerprint-2", True)]
+
+    def test_a_session_that_is_none_any_more_has_no_result_and_its_values_are_withdrawn(self, ledger: Ledger) -> None:
+        run_id = ledger.begin_run({})
+        old = unit(finding(3))
+        other = replace(unit(finding(3)), unit_id="unit-2", session=session(key="shop|s2", session_id="s2"))
+        for one in (old, other):
+            ledger.commit_unit(run_id, one, findings.annotations(one), (SINK,))
+        said = {one.id for one in take(ledger)}
+
+        assert ledger.retire_session(old.session.key, run_id) == 1
+        assert ledger.retire_session(old.session.key, run_id) == 0
+
+        gone = take(ledger)
+        kept = {one.id for one in findings.annotations(other)}
+        assert {one.id for one in gone if one.withdrawn} == said - kept
+        assert {one.metadata["unit_id"] for one in gone if not one.withdrawn} <= {"unit-2"}
+        assert ledger.find_unit("unit-1", "fingerprint-1", old.session) is None
+        assert ledger.find_unit("unit-2", "fingerprint-1", other.session) is not None
+        assert [(one["outcome"], len(one["findings"])) for one in ledger.members(run_id)] == [
+            ("findings", 1), ("not_applicable", 0),
+        ]  # fmt: skip
+        assert {one["session_key"] for one in ledger.current_findings()} == {other.session.key}
+        assert [row[0] for row in rows(ledger, "SELECT reason FROM otel_drift_unit ORDER BY result_id")] == [
+            None, None, "session_changed",
+        ]  # fmt: skip
+
+        commit(ledger, old)  # its traces came apart again
+        assert {one.id for one in take(ledger) if not one.withdrawn} >= said - kept
+        assert ledger.find_unit("unit-1", "fingerprint-1", old.session) is not None
+
+    def test_a_retired_session_asks_nobody_any_more_and_verdicts_stay(self, ledger: Ledger) -> None:
+        commit(ledger, unit(finding(3), finding(4)))
+        decided, open_ = sorted(one["item_id"] for one in ledger.review_items())
+        ledger.resolve(decided, "rejected", by="Ada", why="both are right")
+
+        ledger.retire_session("shop|s1")
+
+        assert {one["item_id"]: one["status"] for one in ledger.review_items(("rejected", "withdrawn"))} == {
+            decided: "rejected",
+            open_: "withdrawn",
+        }
+        assert not any(not one.withdrawn for one in take(ledger))
+
+    def test_a_retired_session_may_have_been_redacted_or_erased(self, ledger: Ledger) -> None:
+        hidden = replace(session(), key=opaque("shop|ada@x.example"))
+        commit(ledger, unit(finding(3), session=hidden))
+        commit(ledger, replace(unit(finding(4)), unit_id="unit-2"))
+        take(ledger)
+        ledger.forget(session="s1")
+        take(ledger)
+
+        assert ledger.retire_session("shop|ada@x.example") == 1
+        assert ledger.retire_session("shop|s1") == 1
+        assert ledger.current_findings() == []
+        taken = take(ledger)
+        assert taken
+        assert all(one.withdrawn for one in taken)
 
     def test_committing_a_found_unit_changes_nothing(self, ledger: Ledger) -> None:
         commit(ledger, unit(finding(3)))

@@ -147,6 +147,7 @@ class Inbox:
         retry_at: int,
         priority: float | None = None,
         audited: Mapping[str, str | None] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
     ) -> None:
         """Note that a claim is not audited now, or only the traces `audited`, and give it back.
 
@@ -154,14 +155,15 @@ class Inbox:
             claim: What is put off.
             reason: A short word for counts: budget, judge, error, …
             retry_at: When it may be handed out again.
-            priority: In which order then: the highest first. As before if None.
+            priority: In which order then: the highest first. As before if None. New records make it 0 again.
             audited: As in `finish`.
+            elsewhere: As in `finish`.
         """
         from otel_drift.inbox import claiming
 
         with self._database.writing() as connection:
-            if audited:
-                claiming.recount(connection, claiming.settle_traces(connection, claim, audited))
+            if audited or elsewhere:
+                claiming.settle(connection, claim, audited or {}, elsewhere or {})
             claiming.put_off(connection, claim, now=self._clock(), reason=reason, retry_at=retry_at, priority=priority)
 
     def release(self, owner: str) -> None:
@@ -177,6 +179,20 @@ class Inbox:
 
         with self._database.reading() as connection:
             return claiming.earlier_keys(connection, trace_ids, origin)
+
+    def traces_of(self, key: str, origin: str) -> set[str]:
+        """The traces that were last audited in the session of a key."""
+        from otel_drift.inbox import claiming
+
+        with self._database.reading() as connection:
+            return claiming.traces_of(connection, key, origin)
+
+    def resume(self, reason: str) -> None:
+        """Let what was put off for a reason be handed out again now: the reason is gone."""
+        from otel_drift.inbox import claiming
+
+        with self._database.writing() as connection:
+            claiming.resume(connection, reason)
 
     def origin_of(self, trace_id: str, origins: Iterable[str]) -> str | None:
         """Which of these origins a trace is from; None where none of them has it."""

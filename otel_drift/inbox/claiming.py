@@ -83,12 +83,19 @@ def finish(
     connection: Connection, claimed: Claim, audited: Mapping[str, str | None], elsewhere: Mapping[str, str]
 ) -> None:
     """See `Inbox.finish`."""
-    touched = {claimed.group} | settle_traces(connection, claimed, audited)
-    touched |= _adopt(connection, claimed, elsewhere)
-    recount(connection, touched)
+    settle(connection, claimed, audited, elsewhere)
     values = {**_GIVEN_BACK, "attempts": 0, "priority": 0.0, "put_off_since": None, "put_off_for": None}
     rest = {"rests_since": claimed.now, "rests_until": claimed.now + claimed.settle // REST}
     connection.execute(sa.update(group).where(_is_held_by(claimed)).values(**values, **rest))
+
+
+def settle(
+    connection: Connection, claimed: Claim, audited: Mapping[str, str | None], elsewhere: Mapping[str, str]
+) -> None:
+    """Note what was audited, and what is to be audited elsewhere."""
+    touched = {claimed.group} | settle_traces(connection, claimed, audited)
+    touched |= _adopt(connection, claimed, elsewhere)
+    recount(connection, touched)
 
 
 def put_off(
@@ -175,6 +182,19 @@ def earlier_keys(connection: Connection, trace_ids: Collection[str], origin: str
         for row in connection.execute(query.where(member.c.audited_key.is_not(None))):
             found.setdefault(names[row.trace_number], set()).add(row.audited_key)
     return {trace_id: read(next(iter(keys))) for trace_id, keys in found.items() if len(keys) == 1}
+
+
+def traces_of(connection: Connection, key: str, origin: str) -> set[str]:
+    """See `Inbox.traces_of`."""
+    query = sa.select(trace.c.trace_id).join(member, member.c.trace_number == trace.c.trace_number)
+    query = query.where(member.c.audited_hash == hash_of(key), member.c.audited_key == written(key))
+    return {read(name) for name in connection.execute(query.where(trace.c.origin == written(origin))).scalars()}
+
+
+def resume(connection: Connection, reason: str) -> None:
+    """See `Inbox.resume`."""
+    waiting = sa.update(group).where(group.c.open_since.is_not(None), group.c.put_off_for == reason)
+    connection.execute(waiting.values(rests_since=None, rests_until=None))
 
 
 def counts(connection: Connection, now: int, *, settle: int, cap: int, cap_spans: int) -> InboxCounts:

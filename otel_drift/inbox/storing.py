@@ -245,6 +245,7 @@ class _Storing:
                     "its_group": group_id,
                     "relevant": relevant,
                     "received": self._now,
+                    "priority": 0.0,  # it was ranked without these records
                     "open_since": _first(row.open_since, self._now) if relevant else None,
                     "open_spans": row.open_spans + change.spans,
                 }

@@ -133,6 +133,25 @@ class Ledger(Desk):
                 runs.set_cursor(connection, *cursor)
         return settled
 
+    def retire_session(self, key: str, run_id: int | None = None) -> int:
+        """Take back the current results of a session that is none any more; its traces are in another now.
+
+        They are superseded by results with the reason ``session_changed``; what they said is withdrawn on every sink
+        that had it, review items nobody decided are withdrawn. All of it stays in the record. Once retired, it changes
+        nothing to do it again.
+
+        Args:
+            key: The session's key.
+            run_id: The run that found it out.
+
+        Returns:
+            How many results were taken back.
+        """
+        from otel_drift.ledger import retiring
+
+        with self._database.writing() as connection:
+            return retiring.retire(connection, key, run_id)
+
     def owe(self, unit_id: str, sinks: Iterable[str]) -> None:
         """Owe sinks what is current of a unit and never was owed to them (`commit_unit` does this too)."""
         from otel_drift.ledger import revisions
