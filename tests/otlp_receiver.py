@@ -14,11 +14,13 @@ from typing import Any
 
 import grpc
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 REQUESTS = {
     "/v1/logs": logs_service_pb2.ExportLogsServiceRequest,
     "/v1/traces": trace_service_pb2.ExportTraceServiceRequest,
+    "/v1/metrics": metrics_service_pb2.ExportMetricsServiceRequest,
 }
 
 
@@ -66,6 +68,10 @@ class Receiver:
             for scope in resource.scope_spans:
                 for record in scope.spans:
                     self.arrived.append(("traces", values(resource.resource.attributes), scope.scope.name, record))
+        for resource in getattr(message, "resource_metrics", ()):
+            for scope in resource.scope_metrics:
+                for record in scope.metrics:
+                    self.arrived.append(("metrics", values(resource.resource.attributes), scope.scope.name, record))
 
 
 def values(attributes: Any) -> dict[str, Any]:

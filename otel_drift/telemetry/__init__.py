@@ -218,12 +218,13 @@ class Telemetry:
         self._add("alerts", number, alerter=alerter, state=state, outcome="told" if ok else "failed")
 
     def close(self) -> None:
-        """Send what is left; nothing is counted afterwards."""
+        """Send what is left, within seconds; nothing is counted afterwards."""
         self._forget_retries()
+        meters, self._meters = self._meters, None
         try:
-            if self._meters:
-                self._meters.close()
-            self._close_tracer()
+            if meters:
+                meters.close()
+                self._close_tracer()
         except Exception as error:
             log.debug("telemetry: cannot be closed", exc_info=error)
 

@@ -31,6 +31,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of `Meters.page`: the format every Prometheus reads."""
 MOST_SERIES = 20_000
 """Series of one metric; the SDK adds up what comes beyond. Labels are bounded so that nothing does."""
+EXPORT_SECONDS = 5.0
+"""For sending metrics or spans by OTLP, the exporter's own retries included; a stop waits as long for the last ones."""
 
 Reading: TypeAlias = float | Mapping[str, float] | None
 """What a gauge shows: a number, one for each value of its label, or nothing right now."""
@@ -157,11 +159,11 @@ def tracer(otlp: str) -> tuple[Tracer, Callable[[], None]]:
     if protocol == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
 
-        exporter = Grpc(endpoint=url, insecure=url.startswith("http://"))
+        exporter = Grpc(endpoint=url, insecure=url.startswith("http://"), timeout=EXPORT_SECONDS)
     else:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
 
-        exporter = Http(endpoint=url)
+        exporter = Http(endpoint=url, timeout=EXPORT_SECONDS)
     provider = TracerProvider(resource=resource())
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider.get_tracer(SCOPE), provider.shutdown
@@ -185,11 +187,11 @@ def _otlp_reader(otlp: str) -> MetricReader:
     if protocol == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as Grpc
 
-        exporter = Grpc(endpoint=url, insecure=url.startswith("http://"))
+        exporter = Grpc(endpoint=url, insecure=url.startswith("http://"), timeout=EXPORT_SECONDS)
     else:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as Http
 
-        exporter = Http(endpoint=url)
+        exporter = Http(endpoint=url, timeout=EXPORT_SECONDS)
     return PeriodicExportingMetricReader(exporter)
 
 
