@@ -137,10 +137,17 @@ def _parent(raw: bytes, decoding: Decoding) -> str | None:
 
 def _attributes(items: Iterable[KeyValue], decoding: Decoding, parent: str = "", depth: int = 0) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
+    most = decoding.limits.max_text
     for item in _bounded(items, decoding):
-        key = item.key
+        key, value = item.key, item.value
+        if value.WhichOneof("value") == "string_value":
+            # Nearly all are plain texts, and protobuf's are valid UTF-8: that leaves NUL and length.
+            text = value.string_value
+            if len(text) <= most and "\x00" not in text and "\x00" not in key and len(key) <= most:
+                attributes[key] = text
+                continue
         path = inner_path(parent, key) if parent else key
-        attributes[text_of(key, decoding)] = _value(item.value, decoding, path, depth + 1)
+        attributes[text_of(key, decoding)] = _value(value, decoding, path, depth + 1)
     return attributes
 
 
