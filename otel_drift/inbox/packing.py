@@ -28,6 +28,8 @@ MAX_DEPTH = 150
 """Levels of lists and maps; what decoders of OTLP let through is flatter."""
 
 _TAG = "$"
+_NO_PARENT = 0
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _SIMPLE = frozenset((str, bool, int, type(None)))
 
 
@@ -58,7 +60,8 @@ def unpack(trace_id: str, payload: bytes) -> Iterator[Record]:
     for span_id, parent_id, name, start, end, attributes, place, *rest, events, logs in content["spans"]:
         scope, kind, status, message = rest
         yield new_span(
-            trace_id, span_id, parent_id, name, start, end, attributes, resources[place], scope, kind, status, message,
+            trace_id, span_id, None if parent_id == _NO_PARENT else parent_id, name, start, end, attributes,
+            resources[place], scope, kind, status, message,
             tuple(SpanEvent(*event) for event in events), tuple(LogRecord(trace_id, *log) for log in logs),
         )  # fmt: skip
     for log in content["logs"]:
@@ -87,36 +90,32 @@ def _encoded(records: Sequence[Record]) -> tuple[bytes, bytes]:
     places: dict[int, int] = {}
     spans: list[Any] = []
     logs: list[Any] = []
-    exact = True
     for record in records:
         if isinstance(record, LogRecord):
             logs.append(_log_fields(record))
-            exact = exact and _is_exact(logs[-1])
             continue
         resource = record.resource
         place = places.get(id(resource))
         if place is None:
             place = places[id(resource)] = _shared(resource, resources)
-        attributes = record.attributes if type(record.attributes) is dict else dict(record.attributes)
-        exact = exact and (_SIMPLE.issuperset(map(type, attributes.values())) or _is_exact(attributes))
-        events = [(event.name, event.time, dict(event.attributes)) for event in record.events]
-        joined = [_log_fields(log) for log in record.logs]
-        if events or joined:
-            exact = exact and _is_exact(events) and _is_exact(joined)
         spans.append(
             (
-                record.span_id, record.parent_id, record.name, record.start, record.end, attributes, place,
-                record.scope, record.kind, record.status, record.status_message, events, joined,
+                record.span_id, _NO_PARENT if record.parent_id is None else record.parent_id, record.name,
+                record.start, record.end, _plain(record.attributes), place,
+                record.scope, record.kind, record.status, record.status_message,
+                [(event.name, event.time, _plain(event.attributes)) for event in record.events],
+                [_log_fields(log) for log in record.logs],
             )
         )  # fmt: skip
-    content = {"resources": [dict(resource) for resource in resources], "spans": spans, "logs": logs}
-    if exact and _is_exact(content["resources"]):
-        try:
-            return PLAIN, orjson.dumps(content)
-        except (TypeError, ValueError):  # a lone surrogate, a number beyond 64 bits, a key that is no text
-            pass
-    text = json.dumps(_tagged(content), separators=(",", ":"), allow_nan=False)
-    return TAGGED, text.encode("ascii")
+    content = {"resources": [_plain(resource) for resource in resources], "spans": spans, "logs": logs}
+    try:
+        text = orjson.dumps(content, option=_OPTIONS)
+    except (TypeError, ValueError):  # bytes, a lone surrogate, a number beyond 64 bits, a key that is no text
+        pass
+    else:
+        if b"null" not in text or _is_finite(content):  # orjson writes null for NaN and infinities
+            return PLAIN, text
+    return TAGGED, json.dumps(_tagged(content), separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def _shared(resource: Mapping[str, Any], resources: list[Mapping[str, Any]]) -> int:
@@ -128,21 +127,21 @@ def _shared(resource: Mapping[str, Any], resources: list[Mapping[str, Any]]) -> 
 
 
 def _log_fields(log: LogRecord) -> tuple[Any, ...]:
-    return log.span_id, log.event_name, log.time, log.body, dict(log.attributes), log.scope
+    return log.span_id, log.event_name, log.time, log.body, _plain(log.attributes), log.scope
 
 
-def _is_exact(value: Any, depth: int = 0) -> bool:
-    """Whether JSON gives back just this (orjson itself refuses lone surrogates and large numbers)."""
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return attributes if type(attributes) is dict else dict(attributes)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether every number in what JSON could hold is finite."""
     kind = type(value)
-    if kind in _SIMPLE:
-        return True
     if kind is float:
         return math.isfinite(value)
-    if depth == MAX_DEPTH:
-        return False
     if kind is dict:
-        return all(type(key) is str for key in value) and all(_is_exact(one, depth + 1) for one in value.values())
-    return kind in (list, tuple) and all(_is_exact(one, depth + 1) for one in value)
+        return _SIMPLE.issuperset(map(type, value.values())) or all(map(_is_finite, value.values()))
+    return kind not in (list, tuple) or all(map(_is_finite, value))
 
 
 def _tagged(value: Any, depth: int = 0) -> Any:
