@@ -86,17 +86,8 @@ class Reading:
                 check()
 
     def links(self, settings: Settings) -> Links:
-        """Where people see what was read: as the settings say, else as the source knows, some only after `check`."""
-        from otel_drift.links import Links
-
-        known = Links(settings.output.trace_url, settings.output.session_url)
-        try:
-            return Links(
-                known.trace_url or getattr(self.source, "trace_url", ""),
-                known.session_url or getattr(self.source, "session_url", ""),
-            )
-        except SourceError:  # it is down, which whoever reads it is told
-            return known
+        """Where people see what was read."""
+        return links_of(self.source, settings)
 
     def read(
         self, cursor: str | None = None, window: Window | None = None
@@ -174,6 +165,20 @@ class Reading:
             )
         if self.problem_count and not self.span_count:
             raise SourceError(f"nothing could be read: no {'trace' if self.platform else 'file'} given holds a span")
+
+
+def links_of(source: Source, settings: Settings) -> Links:
+    """Where people see what was read: as the settings say, else as the source knows, some only after `check`."""
+    from otel_drift.links import Links
+
+    known = Links(settings.output.trace_url, settings.output.session_url)
+    try:
+        return Links(
+            known.trace_url or getattr(source, "trace_url", ""),
+            known.session_url or getattr(source, "session_url", ""),
+        )
+    except SourceError:  # it is down, which whoever reads it is told
+        return known
 
 
 @contextmanager

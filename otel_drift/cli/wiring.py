@@ -116,10 +116,12 @@ def open_sinks(settings: Settings, stack: ExitStack) -> dict[str, Sink]:
     Raises:
         ConfigError: there is no such sink, or its target or options are wrong.
     """
-    sinks = {}
-    for spec in settings.output.sinks:
-        name, _, target = spec.partition(":")
-        sink: Sink = opened("sinks", name, target, settings)
-        stack.callback(sink.close)
-        sinks[sink.name] = sink
-    return sinks
+    return {sink.name: sink for sink in (open_sink(spec, settings, stack) for spec in settings.output.sinks)}
+
+
+def open_sink(spec: str, settings: Settings, stack: ExitStack) -> Sink:
+    """Open one sink, as `open_sinks` does."""
+    name, _, target = spec.partition(":")
+    sink: Sink = opened("sinks", name, target, settings)
+    stack.callback(sink.close)
+    return sink
