@@ -38,7 +38,9 @@ _COUNT = re.compile(
     r"(?:results?|hits?|documents?|docs?|match(?:es)?|chunks?|passages?)_?count)$"
 )
 _QUERY = re.compile(r"(?:^|[._])(query|q|question|query_text|text)$")
-_FOREIGN = ("http.", "db.", "rpc.", "messaging.", "url.", "net.", "server.", "network.", "faas.", "aws.", "k8s.")
+_FOREIGN = (
+    "http.", "db.", "rpc.", "messaging.", "url.", "net.", "server.", "network.", "faas.", "aws.", "k8s.", "gen_ai.",
+)  # fmt: skip
 
 
 class Application(Reader):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from otel_drift.model import Attributes, LogRecord
 from otel_drift.normalise.documents import read_documents
-from otel_drift.normalise.messages import read_message, read_messages, read_parts, role_of
+from otel_drift.normalise.messages import messages_in, read_message, read_messages, read_parts, role_of
 from otel_drift.normalise.names import SESSION_CONVERSATION, SESSION_DELIBERATE, indexed
 from otel_drift.normalise.reader import Reader
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool, ToolResult, ToolUse
@@ -98,7 +98,7 @@ class GenAI(Reader):
             return None
         messages: tuple[ChatMessage, ...] = ()
         if "gen_ai.input.messages" in a:
-            messages = read_messages(step.json("gen_ai.input.messages"), "user")
+            messages = messages_in(step, "gen_ai.input.messages", "user")
         if not messages:
             messages = _flat(step, "gen_ai.prompt.", "user")
         if not messages:
@@ -114,7 +114,7 @@ class GenAI(Reader):
         if step.kind in ("embedding", "retriever", "reranker", "tool"):
             return None
         if "gen_ai.output.messages" in a:
-            found = read_messages(step.json("gen_ai.output.messages"), "assistant")
+            found = messages_in(step, "gen_ai.output.messages", "assistant")
             if found:
                 return found
         return _flat(step, "gen_ai.completion.", "assistant") or tuple(_output_events(step)) or None

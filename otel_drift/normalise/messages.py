@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from otel_drift.normalise.step import ChatMessage, ToolResult, ToolUse
+from otel_drift.normalise.step import ChatMessage, Step, ToolResult, ToolUse
 from otel_drift.normalise.values import load, structured, text_of
 
 _ROLES = {
@@ -49,6 +49,14 @@ def role_of(name: Any) -> str | None:
 def read_messages(value: Any, default_role: str = "user", depth: int = 0) -> tuple[ChatMessage, ...]:
     """Chat messages found in `value`, whatever its shape; plain text becomes one message of `default_role`."""
     return tuple(_messages(value, default_role, depth))[:MAX_MESSAGES]
+
+
+def messages_in(step: Step, key: str, default_role: str) -> tuple[ChatMessage, ...]:
+    """The chat messages in an attribute of a span, read once."""
+    found: tuple[ChatMessage, ...] | None = step.notes.get((key, default_role))
+    if found is None:
+        found = step.notes[key, default_role] = read_messages(step.json(key), default_role)
+    return found
 
 
 def read_answer(value: Any) -> tuple[ChatMessage, ...]:

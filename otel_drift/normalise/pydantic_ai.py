@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from otel_drift.normalise.messages import read_answer, read_messages
+from otel_drift.normalise.messages import messages_in, read_answer, read_messages
 from otel_drift.normalise.names import scalar
 from otel_drift.normalise.reader import Reader
 from otel_drift.normalise.step import ChatMessage, Kind, Step, Tool
@@ -70,7 +70,7 @@ class PydanticAI(Reader):
         return value if not isinstance(value, str) or value[:1] not in ("{", "[") else step.json("final_result")
 
     def _run(self, step: Step) -> tuple[tuple[ChatMessage, ...], tuple[ChatMessage, ...]]:
-        messages = read_messages(step.json("pydantic_ai.all_messages"), "user")
+        messages = messages_in(step, "pydantic_ai.all_messages", "user")
         last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text), default=-1)
         return messages[: last + 1], messages[last + 1 :]
 

@@ -97,6 +97,8 @@ class Step:
         self.cut_loose = False
         """Whether its parent link closed a circle and was passed over."""
         self._parsed: dict[str, Any] = {}
+        self.notes: dict[tuple[str, ...], Any] = {}
+        """What readers keep of their work on this span."""
         self.kind: Kind = "other"
         for reader in self.readers:
             if reader.last_resort and self.kind != "other":

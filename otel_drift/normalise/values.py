@@ -12,6 +12,8 @@ import orjson
 
 _REPR = re.compile(r"""\s*(?:['"]|[\[({]\s*(?:['"\[({\])}\d]|None|True|False))""")
 """How a repr of plain data begins: a string, or a container whose first item is one; prose in brackets is none."""
+_CLOSING = {"[": "]", "{": "}", '"': '"'}
+"""How a JSON text that begins so must end."""
 MAX_REPR = 1_000_000
 """Longest Python repr (characters) that is parsed; `ast.literal_eval` needs memory many times that."""
 MAX_REPAIR = 2_000_000
@@ -27,18 +29,21 @@ def load(text: str) -> tuple[Any, bool]:
         The value (or `text` itself where it is no JSON) and whether the text was cut in the middle of a JSON value;
         then the value is what could be saved of it.
     """
-    start = text[:1] if text[:1] in '[{"' else text[:64].lstrip()[:1]
-    if start not in ("[", "{", '"'):
+    closing = _CLOSING.get(text[:1] if text[:1] in _CLOSING else text[:64].lstrip()[:1])
+    if closing is None:
         return text, False
-    try:
-        return orjson.loads(text), False
-    except orjson.JSONDecodeError:
-        pass
-    if len(text) <= MAX_REPAIR:
+    whole = text.rstrip().endswith(closing)
+    if whole:
         try:
-            return _sound(json.loads(text)), False  # NaN and Infinity, which some exporters write
-        except (ValueError, RecursionError):
+            return orjson.loads(text), False
+        except orjson.JSONDecodeError:
             pass
+    if len(text) <= MAX_REPAIR:
+        if whole:
+            try:
+                return _sound(json.loads(text)), False  # NaN and Infinity, which some exporters write
+            except (ValueError, RecursionError):
+                pass
         saved = repair(text)
         if saved is not None:
             return saved, True
@@ -112,7 +117,7 @@ def structured(value: Any) -> Any:
 
 def evaluated(text: str) -> Any:
     """The plain data whose Python repr `text` is; `text` itself where it is none."""
-    data = literal(text) if text[:1] in ("[", "{") else None
+    data = literal(text) if text[:1] in ("[", "{") and text.rstrip().endswith(_CLOSING[text[0]]) else None
     return text if data is None else _sound(data)
 
 

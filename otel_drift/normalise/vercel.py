@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, ClassVar
 
-from otel_drift.normalise.messages import read_messages
+from otel_drift.normalise.messages import messages_in
 from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions
 from otel_drift.normalise.reader import Reader
 from otel_drift.normalise.step import ChatMessage, Kind, Step, Tool, ToolUse
@@ -45,7 +45,7 @@ class Vercel(Reader):
         if step.kind not in ("llm", "agent"):
             return None
         key = "ai.prompt.messages" if "ai.prompt.messages" in a else "ai.prompt"
-        return read_messages(step.json(key), "user") or None
+        return messages_in(step, key, "user") or None
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`ai.response.text`, `ai.response.object`, `ai.response.toolCalls`."""

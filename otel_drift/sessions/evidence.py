@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring, encode_basestring_ascii
 
 from otel_drift.model import ReadFrom, RetrievalState, ToolCall
 from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold, text_of
 from otel_drift.sessions.options import ReconstructOptions
@@ -127,6 +128,10 @@ class _Prompt:
 
     def __init__(self, unit: Unit) -> None:
         self.calls = unit.calls
+
+    @lazy
+    def text(self) -> str:
+        """What the messages of this turn say."""
         parts: list[str] = []
         for call in self.calls:
             last = max(call.last_index, 0)
@@ -134,17 +139,18 @@ class _Prompt:
                 if message.role == "system" or index >= last:
                     parts.append(message.text)
                     parts.extend(text_of(r.content) or "" for r in message.results)
-        self.text = " ".join(parts)
-        self._folded: str | None = None
+        return " ".join(parts)
+
+    @lazy
+    def _folded(self) -> str:
+        return fold(self.text)
 
     def holds(self, text: str) -> bool:
         if text in self.text:
             return True
-        if self._folded is None:
-            self._folded = fold(self.text)
         if fold(text) in self._folded:
             return True
-        return any(fold(json.dumps(text, ensure_ascii=a)[1:-1]) in self._folded for a in (False, True))
+        return any(fold(escaped) in self._folded for escaped in _escaped(text))
 
 
 def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, ReadFrom, str]]:
@@ -164,7 +170,7 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
     if not any(d.text for d, *_ in items):
         return [(d, stage, ref) for d, stage, ref, _ in items]
     truncated = any(c.truncated for c in prompt.calls)
-    kept = []
+    kept: list[tuple[Document, ReadFrom, str]] = []
     if prompt.text and not truncated:
         for d, stage, ref, returned in items:
             if d.text and (
@@ -173,8 +179,6 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
                 or (returned and _stands_in(d.text, returned))
             ):
                 kept.append((d, stage, ref))
-    if kept and any(stage == "tool" for _, stage, _, _ in items):
-        pass
     return kept or [(d, stage, ref) for d, stage, ref, _ in items]
 
 
@@ -182,13 +186,21 @@ def _stands_in(text: str, returned: str) -> bool:
     """Whether a tool's result holds a text, as it is or escaped as JSON escapes it."""
     if text in returned or fold(text) in fold(returned):
         return True
-    return any(json.dumps(text, ensure_ascii=ascii_only)[1:-1] in returned for ascii_only in (False, True))
+    return any(escaped in returned for escaped in _escaped(text))
+
+
+def _escaped(text: str) -> set[str]:
+    """A text as JSON escapes it, where that is not the text itself."""
+    return {encode_basestring(text)[1:-1], encode_basestring_ascii(text)[1:-1]} - {text}
 
 
 def _completed(
     found: Sequence[tuple[Document, ReadFrom, str]], sources: Sequence[Source]
 ) -> list[tuple[Document, ReadFrom, str]]:
     """Fill in ids, scores and metadata that another span has for the same text."""
+    documents = [d for source in sources for d in source.documents or ()]
+    if len(documents) == len(found) and all(d.text for d in documents):
+        return list(found)  # each is there once
     by_text: dict[str, list[Document]] = {}
     scores: dict[str, float] = {}
     for source in sources:

@@ -96,10 +96,9 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         scored = _SCORED.match(body)
         if scored is not None:
             body, score = body[scored.end() :].strip(), number(scored["score"])
-        groups = mark.groupdict()
         if form == "named":
             label = mark["number"]
-            note = groups.get("note")
+            note = mark["note"]
             if note:
                 key, _, value = note.partition(":")
                 if key.strip().lower() == "source":
