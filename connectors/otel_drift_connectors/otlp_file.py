@@ -18,7 +18,7 @@ from otel_drift.otlp.values import Decoding
 from otel_drift.otlp.window import ByteWindow
 from otel_drift.protocols import Window
 
-PAGE = 128
+PAGE = 16
 """Records a page: few enough to stay in the processor's cache until they are used."""
 
 _BOM = b"\xef\xbb\xbf"

@@ -36,7 +36,7 @@ from otel_drift.otlp.usual import UsualRequests
 from otel_drift.otlp.values import Decoding
 from otel_drift.otlp.window import ByteWindow
 
-PAGE = 64
+PAGE = 16
 
 _SPACE = re.compile(rb"[\s,\x1e]*")
 _KEY = re.compile(rb'"([^"\\]{0,200})"\s*:')

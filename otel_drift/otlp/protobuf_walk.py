@@ -11,7 +11,7 @@ from otel_drift.otlp.records import Signal
 from otel_drift.otlp.values import Decoding
 from otel_drift.otlp.window import ByteWindow
 
-PAGE = 64
+PAGE = 16
 
 _VARINT, _FIXED64, _LEN, _FIXED32 = 0, 1, 2, 5
 _RESOURCE_ENTRIES = 1
