@@ -70,11 +70,7 @@ class Desk:
         self.file = file
         self.alerters = alerters or (Remembering(),)
         self.now = time.time_ns()
-        self.pace = (
-            Pace(group=0, **options.pop("pace", {}))
-            if "group" not in options.get("pace", {})
-            else Pace(**options.pop("pace"))
-        )
+        self.pace = Pace(**{"group": 0, **options.pop("pace", {})})
         self.rule = options.pop("rule", AlertRule())
         self.actions = options.pop("actions", None)
         self.options = options

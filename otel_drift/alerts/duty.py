@@ -183,7 +183,7 @@ class AlertDuty:
             return False
         most = max(1, MOST >> 2 * min(state.refusals, 4))
         news = self._book.due(channel.name, now, most)
-        sent = tuple(min(at, now) for at in state.sent if now - at < HOUR)
+        sent = tuple(at for at in state.sent if 0 <= now - at < HOUR)
         if news and _is_ripe(news, now, pace.group, most) and len(sent) < pace.per_hour:
             self._book.attempt(channel.name, news, (*sent, now))
             return self._notify(channel, news, state, now) and len(news) == most
@@ -213,6 +213,7 @@ class AlertDuty:
             pause = min(LONGEST_PAUSE, max(pause, int(asked * SECOND)))
         self._book.set_state(
             channel.name,
+            sent=state.sent,  # what did not go out does not count
             failures=state.failures + 1,
             refusals=min(4, state.refusals + 1) if refused else state.refusals,
             retry_at=now + pause,

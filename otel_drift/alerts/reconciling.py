@@ -131,7 +131,7 @@ def went_on(subject: Subject, watched: Iterable[Watched], seen: int, *, now: int
 
 def _went_on(subject: Subject, one: Watched, seen: int, now: int, expire: int) -> AlertRow | None:
     row = one.row
-    stands = one.current is not None and (one.current == row.result_id or one.inconclusive or one.current > seen)
+    stands = one.current is not None and (one.current == row.result_id or one.no_verdict or one.current > seen)
     state: AlertState
     if not stands:
         state = "resolved"

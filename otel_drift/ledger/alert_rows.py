@@ -15,7 +15,7 @@ ToldState: TypeAlias = Literal["firing", "resolved", "unsure"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding of a current result, as it was judged. Times are nanoseconds since the epoch."""
+    """A finding that stands, as it was judged. Times are nanoseconds since the epoch."""
 
     result_id: int
     unit_id: str
@@ -53,12 +53,13 @@ class AlertRow:
 class Watched:
     """An alert that may change by itself, and what now holds of its finding.
 
-    `current` is the newest result of its unit (None: the unit is gone), `inconclusive` whether that is no verdict.
+    `current` is the newest result of its unit (None: the unit is gone), `no_verdict` whether all its results after the
+    alert's are inconclusive.
     """
 
     row: AlertRow
     current: int | None
-    inconclusive: bool
+    no_verdict: bool
     rejected: bool
     muted: bool
 

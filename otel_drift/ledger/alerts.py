@@ -15,7 +15,7 @@ from otel_drift.ledger.alert_rows import AlerterState, AlertRow, Found, Watched
 from otel_drift.ledger.database import Database
 from otel_drift.ledger.locking import delivery_lock
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import alert, alerter, evidence, finding, review, unit, unit_is_current
+from otel_drift.ledger.schema import alert, alerter, evidence, finding, review, unit
 
 LOOKED_AT = 500
 """Results looked at in one transaction."""
@@ -23,6 +23,7 @@ PUT_OFF = 3600 * 1_000_000_000
 """How long one alert waits that its alerter refuses, so that others come before it."""
 
 _CURRENT = unit.alias("current_unit")
+_LATER = unit.alias("later_unit")
 _WHOLE = review.alias("whole_unit")
 _COLUMNS = [alert.c[field.name] for field in fields(AlertRow)]
 _RANGE: sa.Select[Any] = sa.select(sa.func.max(sa.column("result_id"))).select_from(
@@ -32,6 +33,20 @@ _RANGE: sa.Select[Any] = sa.select(sa.func.max(sa.column("result_id"))).select_f
     .limit(sa.bindparam("most"))
     .subquery()
 )
+_IS_CURRENT = sa.text("current_unit.current")
+"""As the index has it; see `schema.unit_is_current`."""
+
+
+def _verdict_after(result_id: sa.ColumnElement[int]) -> sa.Exists:
+    """Whether the current unit has a result after this one that is a verdict; found by the index of sessions."""
+    return sa.exists().where(
+        _LATER.c.session_key == _CURRENT.c.session_key,
+        _LATER.c.unit_id == _CURRENT.c.unit_id,
+        _LATER.c.result_id > result_id,
+        _LATER.c.outcome != "inconclusive",
+    )
+
+
 _FOUND: sa.Select[Any] = (
     sa.select(
         unit.c.result_id,
@@ -46,15 +61,18 @@ _FOUND: sa.Select[Any] = (
         evidence.c.frame,
     )
     .select_from(
-        unit.join(finding, finding.c.result_id == unit.c.result_id).join(
-            evidence, evidence.c.result_id == unit.c.result_id
-        )
+        unit.join(finding, finding.c.result_id == unit.c.result_id)
+        .join(evidence, evidence.c.result_id == unit.c.result_id)
+        .join(_CURRENT, sa.and_(_CURRENT.c.unit_id == unit.c.unit_id, _IS_CURRENT))
     )
     .where(
         unit.c.result_id > sa.bindparam("seen"),
         unit.c.result_id <= sa.bindparam("upto"),
-        unit_is_current,
         finding.c.body.is_not(None),
+        sa.or_(
+            _CURRENT.c.result_id == unit.c.result_id,
+            sa.and_(_CURRENT.c.outcome == "inconclusive", sa.not_(_verdict_after(unit.c.result_id))),
+        ),
     )
     .order_by(unit.c.result_id, finding.c.position)
 )
@@ -62,12 +80,12 @@ _WATCHED = (
     sa.select(
         *_COLUMNS,
         _CURRENT.c.result_id.label("current_id"),
-        _CURRENT.c.outcome,
+        sa.and_(_CURRENT.c.outcome == "inconclusive", sa.not_(_verdict_after(alert.c.result_id))).label("no_verdict"),
         review.c.status.label("own_status"),
         _WHOLE.c.status.label("whole_status"),
     )
     .select_from(
-        alert.outerjoin(_CURRENT, sa.and_(_CURRENT.c.unit_id == alert.c.unit_id, sa.text("current_unit.current")))
+        alert.outerjoin(_CURRENT, sa.and_(_CURRENT.c.unit_id == alert.c.unit_id, _IS_CURRENT))
         .outerjoin(review, review.c.item_id == alert.c.item_id)
         .outerjoin(_WHOLE, sa.and_(_WHOLE.c.unit_id == alert.c.unit_id, _WHOLE.c.event_id.is_(None)))
     )
@@ -132,10 +150,11 @@ class AlertBook:
     def found_since(
         self, seen: int, *, severities: Collection[str] = (), audit: str | None = None
     ) -> tuple[list[Found], int]:
-        """Findings of current results after `seen`, of some severities or of one audit, and how far that looked.
+        """Findings that stand of results after `seen`, of some severities or of one audit, and how far that looked.
 
-        Results come in the order they were committed, `LOOKED_AT` at a time; no more are left where it looked no
-        further than `seen`. Reports are read where an audit is named.
+        They stand in a unit's newest result that is a verdict: an inconclusive one takes nothing back. Results come in
+        the order they were committed, `LOOKED_AT` at a time; no more are left where it looked no further than `seen`.
+        Reports are read where an audit is named.
         """
         with self._database.reading() as connection:
             upto = connection.execute(_RANGE, {"seen": seen, "most": LOOKED_AT}).scalar()
@@ -166,7 +185,7 @@ class AlertBook:
             Watched(
                 _row(row),
                 row.current_id,
-                row.outcome == "inconclusive",
+                bool(row.no_verdict),
                 (row.own_status if row.own_status in ("confirmed", "rejected") else row.whole_status) == "rejected",
                 row.fingerprint in muted,
             )

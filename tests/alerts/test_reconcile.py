@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +11,6 @@ import pytest
 from alerting import HOUR, SECOND, Desk, Remembering, critical, result
 from otel_drift.findings import annotations
 from otel_drift.policy import EMBEDDED_JUDGES, AlertRule
-
-
-@pytest.fixture
-def open_desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
-    made: list[Desk] = []
-
-    def opened(*alerters: Remembering, **options: Any) -> Desk:
-        made.append(Desk(tmp_path / f"ledger-{len(made)}.sqlite3", *alerters, **options))
-        return made[-1]
-
-    yield opened
-    for desk in made:
-        desk.close()
 
 
 @pytest.fixture(params=["one process", "a new process at every step"])
