@@ -52,7 +52,6 @@ class GrpcServer:
         setting: What the address is called in errors.
         token: Senders must send it as ``authorization: Bearer …``.
         tls: Certificate and key.
-        message_seconds: How long a client may take to send a message.
     """
 
     def __init__(
@@ -66,12 +65,10 @@ class GrpcServer:
         setting: str,
         token: str | None,
         tls: Tls | None,
-        message_seconds: float = MESSAGE_SECONDS,
     ) -> None:
         self.url = ""
         self._intake, self._admission, self._workers, self._telemetry = intake, admission, workers, telemetry
         self._address, self._setting, self._token, self._tls = address, setting, token, tls
-        self._seconds = message_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._grace = 0.0
@@ -178,11 +175,11 @@ class GrpcServer:
 
     async def _message(self, messages: AsyncIterator[bytes]) -> bytes:
         try:
-            async with asyncio.timeout(self._seconds), self._reading:
+            async with asyncio.timeout(MESSAGE_SECONDS), self._reading:
                 async for message in messages:
                     return message
         except TimeoutError:
-            raise Refusal("timeout", f"the message did not come within {self._seconds:g} seconds") from None
+            raise Refusal("timeout", f"the message did not come within {MESSAGE_SECONDS:g} seconds") from None
         raise Refusal("bad_data", "there was no message")
 
     async def _refuse(self, context: Any, refusal: Refusal) -> NoReturn:

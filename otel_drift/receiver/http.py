@@ -39,7 +39,6 @@ def build_app(
     telemetry: Telemetry,
     *,
     token: str | None,
-    body_seconds: float = BODY_SECONDS,
 ) -> Starlette:
     """The application.
 
@@ -50,7 +49,6 @@ def build_app(
         telemetry: Is told of refusals.
         token: Senders must send it as ``Authorization: Bearer …``. Without one only requests addressed to this
             machine's loopback are served, which keeps web pages that rebind a name out.
-        body_seconds: How long a client may take to send its body.
 
     """
     from starlette import applications, routing
@@ -62,7 +60,7 @@ def build_app(
             body = await read_body(
                 request,
                 most=admission.most_body,
-                seconds=body_seconds,
+                seconds=BODY_SECONDS,
                 growing=lambda size: ticket.resize(max(size, declared_size(request))),
             )
             sent = Sent("http", signal, body, kind == JSON, encoding)
@@ -72,7 +70,7 @@ def build_app(
     async def metrics(request: Request) -> Response:
         kind, _ = _form(request)
         with admission.ticket():
-            async with asyncio.timeout(body_seconds):
+            async with asyncio.timeout(BODY_SECONDS):
                 async for _ in request.stream():  # a client may not read an answer before it has sent everything
                     pass
         return _response(200, encoded(accepted("metrics", Outcome(0)), is_json=kind == JSON), kind)
