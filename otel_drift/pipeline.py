@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -69,7 +69,9 @@ def audit_sessions(given: Iterable[Session], line: Line) -> Iterator[Unit]:
         yield from committed(units, line)
 
 
-def judged(given: Iterable[tuple[Session, Line]], workers: int) -> Iterator[tuple[Session, Line, list[Unit]]]:
+def judged(
+    given: Iterable[tuple[Session, Line]], workers: int
+) -> Generator[tuple[Session, Line, list[Unit]], None, None]:
     """Judge sessions, `workers` at a time, each by its line; yields them in the order given, nothing committed.
 
     Where this is broken off, what is being asked is waited for and its answers kept, and nothing more is asked: the
@@ -79,7 +81,7 @@ def judged(given: Iterable[tuple[Session, Line]], workers: int) -> Iterator[tupl
         pending: deque[tuple[Session, Line, Future[list[Unit]]]] = deque()
         try:
             for session, line in given:
-                pending.append((session, line, pool.submit(_judge, session, line)))
+                pending.append((session, line, pool.submit(judge_session, session, line)))
                 while len(pending) >= 2 * workers:
                     yield _result_of(pending)
             while pending:
@@ -117,7 +119,7 @@ def plan(source: Source, line: Line) -> Iterator[tuple[str, Session, Plan]]:
     with SpanSpool() as spool:
         for session in _chosen(read_sessions(source, line, spool), line):
             redacted = _redacted(session, line)
-            for one, part in _parts(redacted, line):
+            for one, part in parts(redacted, line):
                 fingerprint = fingerprints.unit_fingerprint(one, part, line.judge, line.settings)
                 unit = _known(one, part, fingerprint, line)
                 if unit is not None:
@@ -151,10 +153,15 @@ def foreign(records: Iterable[Record], line: Line) -> Iterator[Record]:
 def _chosen(all_sessions: Iterator[Session], line: Line) -> Iterator[Session]:
     line.choice = Choice(line.selection, time.time_ns())
     for session in line.choice.of(all_sessions):
-        if line.sample < 1 and _share(session.key) >= line.sample:
+        if not is_sampled(session, line):
             line.not_sampled += 1
         else:
             yield session
+
+
+def is_sampled(session: Session, line: Line) -> bool:
+    """Whether a session is among the share that is audited: the same ones in every run."""
+    return line.sample >= 1 or _share(session.key) < line.sample
 
 
 def _share(key: str) -> float:
@@ -166,20 +173,21 @@ def _redacted(session: Session, line: Line) -> Session:
     return redact_session(session, line.redact) if line.redact else session
 
 
-def _judge(session: Session, line: Line) -> list[Unit]:
+def judge_session(session: Session, line: Line) -> list[Unit]:
+    """The results of a session, nothing committed."""
     try:
         redacted = _redacted(session, line)
     except Exception as error:  # a user's callable: nothing of this session may go out
         return [validation.unredacted(one, session, line.judge, error) for one in line.audits]
     try:
-        return [_result(one, part, line) for one, part in _parts(redacted, line)]
+        return [_result(one, part, line) for one, part in parts(redacted, line)]
     except OtelDriftError:
         raise
     except Exception as error:  # an audit that fails before it is run: one session never stops the others
         return [validation.broken(one, redacted, line.judge, error) for one in line.audits]
 
 
-def _parts(session: Session, line: Line) -> Iterator[tuple[Audit, Session]]:
+def parts(session: Session, line: Line) -> Iterator[tuple[Audit, Session]]:
     """The units of a session: itself, or for an audit of single turns each turn that is eligible.
 
     Where no turn is, the session stands for them, so that its line says why.

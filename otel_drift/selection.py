@@ -81,7 +81,7 @@ class Choice:
 
     def is_flagged(self, session: Session) -> bool:
         """Whether the session has one of the flags asked for, or of the standard ones where none are."""
-        return any(_has(session, flag) for flag in self.selection.flags or FLAGS)
+        return any(has_flag(session, flag) for flag in self.selection.flags or FLAGS)
 
     def _takes(self, session: Session) -> bool:
         reason = self._reason_against(session)
@@ -120,7 +120,8 @@ def _matches(session: Session, window: Window) -> bool:
     )
 
 
-def _has(session: Session, flag: str) -> bool:
+def has_flag(session: Session, flag: str) -> bool:
+    """Whether a session has a flag (see `Selection`)."""
     if flag == "feedback":
         return any(is_negative(turn.feedback) for turn in session.turns)
     if flag == "error":

@@ -1,0 +1,427 @@
+"""Audits the sessions in the inbox as they settle, within the day's budget, the riskiest first."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Protocol
+
+from otel_drift import pipeline
+from otel_drift.budget import Budget
+from otel_drift.config import Settings
+from otel_drift.errors import LedgerError, OtelDriftError, SourceError
+from otel_drift.inbox import RECEIVED, Inbox
+from otel_drift.ledger import Ledger
+from otel_drift.model import Session, Unit
+from otel_drift.pipeline import Line
+from otel_drift.protocols import Window
+from otel_drift.reasons import PASSING, explain
+from otel_drift.selection import Selection
+from otel_drift.service.cases import Case, Reading, Times, Waiting, moved
+from otel_drift.service.daily_budget import DailyBudget
+from otel_drift.service.daily_runs import DailyRuns
+from otel_drift.service.holding import holding
+from otel_drift.service.ranking import Ranking, priority_of
+from otel_drift.service.risk import embedded
+from otel_drift.service.shelf import Shelf
+from otel_drift.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+SECOND = 10**9
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+RANKED = 64
+"""Claims looked at together where a budget is limited."""
+MOST_RANKING = 200
+"""Steps that only rank before some session is judged all the same: new ones may come faster than they are ranked."""
+AT_ONCE = 256
+"""Sessions judged in one step where it is not."""
+LONE_WAIT = 30 * MINUTE
+"""What a place's sessions without an id wait for a refused one of them: they are one claim, and others may fit."""
+FIRST_RETRY = 30 * SECOND
+LONGEST_RETRY = 15 * MINUTE
+LONGEST_OWN_RETRY = 6 * HOUR
+"""Where the judge answers others, but not this session."""
+MOST_FAILURES = 8
+LONGEST_PAUSE = 120.0
+"""Seconds between two tries of a judge that answers nobody."""
+_LEDGER_FAILED = "internal_error: LedgerError"
+_GRAVITY = ("findings", "inconclusive", "clean", "not_applicable")
+
+
+class Noting(Protocol):
+    """Where is said what is not as it should be (`service.conditions.Conditions`)."""
+
+    def note(self, name: str, message: str) -> None:
+        """Something is wrong."""
+        ...
+
+    def clear(self, name: str) -> None:
+        """It is right again."""
+        ...
+
+
+class AuditDuty:
+    """Claims due sessions, rebuilds and judges them, commits, and says to the inbox what became of them.
+
+    A step is a few claims, renewed while they are judged, so that no other process has them. Every result is committed
+    by itself; a process that is killed leaves its claims to their leases, and what it had committed is found again,
+    not asked again.
+
+    What passes by itself is not committed as a result: a judge that is down or slow, a budget that is used up. Such a
+    session is put off: for the judge a little longer each time (and while the judge answers nobody, one session at a
+    time is tried), for the budget until midnight UTC. With ``[budget] over = "embedded"``, or once it has waited
+    `longest_wait_hours`, it gets the embedded judge instead, which says in every result that it is that.
+
+    While the budget is limited, sessions are ranked before anything is spent. A session not yet ranked is handed out
+    before all that are; a step that finds only such sessions ranks them (`risk`) and gives them back, and only once
+    nothing unranked is left over, the riskiest are judged, so that of all that is due at a moment the riskiest come
+    first, over all processes. New records of a session have it ranked anew. What it cannot do: know what comes later
+    the same day (that competes for what is left), undo what was spent, or weigh prices: of what no longer fits into
+    the day, smaller and less risky sessions may still be judged. Sessions without an id are claimed by place, which
+    ranks as its riskiest.
+
+    A session whose traces turned out to belong to another is retired from the ledger once the other is committed.
+    """
+
+    name = "audits"
+    every = 2.0
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        lines: Mapping[str, Line],
+        settings: Settings,
+        owner: str,
+        telemetry: Telemetry,
+        *,
+        conditions: Noting | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args.
+
+        inbox: What was received, on the ledger of the lines.
+        lines: How the sessions of each origin are audited; what no longer has one is audited as what is received.
+        settings: ``[serve]``, ``[budget]`` and ``[pull]`` count.
+        owner: Of the claims; distinct among processes.
+        telemetry: Is told of results.
+        conditions: Are told when the judge or the budget fails.
+        clock: The wall clock, in nanoseconds since the epoch.
+        monotonic: Seconds, for pauses.
+
+        Raises:
+            ConfigError: the day's budget cannot be kept, as the judge's price is unknown.
+        """
+        first = lines[RECEIVED]
+        serve, pull = settings.serve, settings.pull
+        self.budget = DailyBudget(first.ledger, settings.budget, clock)
+        self.budget.check(first.judge)
+        self.done: Counter[str] = Counter()
+        """Sessions of this process by what came of them; ``embedded_instead`` counts besides."""
+        self._inbox = inbox
+        self._ledger: Ledger = first.ledger
+        self._lines = lines
+        self._settings = settings
+        self._owner = owner
+        self._telemetry = telemetry
+        self._conditions = conditions
+        self._clock = clock
+        self._monotonic = monotonic
+        self._limited = self.budget.limited and not first.judge.embedded
+        self._workers = first.workers
+        self._ranks = Ranking(settings.budget.high_risk, first) if self._limited else None
+        self._selection = Selection(
+            Window(0, 2**63 - 1, (), tuple(pull.environments), tuple(pull.users), tuple(pull.tags)),
+            min_turns=pull.min_turns,
+            flags=tuple(pull.flagged),
+        )
+        self._due = (int(serve.settle_minutes * MINUTE), int(serve.cap_minutes * MINUTE), serve.cap_spans)
+        self._runs = DailyRuns(self._ledger, {"serve": owner, "paths": sorted(lines), "judge": first.judge.name}, clock)
+        self._working = threading.Lock()
+        self._stopping = threading.Event()
+        self._portion = Budget()
+        self._resumed = False
+        self._failures = 0
+        self._ranking = 0
+        self._pause_until = float("-inf")
+
+    def step(self) -> bool:
+        """Audit what is due, a bounded part of it. True where there may be more.
+
+        Raises:
+            LedgerError: the database failed; what was claimed is free again once its lease is over, if not before.
+            SourceError: the temporary folder is full.
+            ConfigError: a prompt or setting is wrong, so that nothing can be audited.
+        """
+        with self._working:
+            if self._stopping.is_set():
+                self._runs.end()
+                return False
+            if self._monotonic() < self._pause_until:
+                return False
+            try:
+                return self._step()
+            finally:
+                if self._stopping.is_set():
+                    self._runs.end()
+
+    def stop(self) -> None:
+        """Have the step under way end soon: no further ask, what is complete is committed, the rest handed back."""
+        self._stopping.set()
+        self._portion.stop()
+        if self._working.acquire(blocking=False):
+            try:
+                self._runs.end()
+            finally:
+                self._working.release()
+
+    # --- a step ---
+
+    def _step(self) -> bool:
+        self._begin()
+        settle, cap, cap_spans = self._due
+        lease = self._settings.serve.lease_seconds
+        limit = RANKED if self._limited else max(16, 4 * self._workers)
+        now = self._clock()
+        claims = self._inbox.claim(
+            self._owner,
+            now=now,
+            settle=settle,
+            cap=cap,
+            cap_spans=cap_spans,
+            lease=int(lease * SECOND),
+            limit=limit if self._limited or not self._failures else 1,
+        )
+        if not claims:
+            return False
+        cases = [Case(claim, self._line(claim.origin)) for claim in claims]
+        with holding(self._inbox, claims, self._owner, lease, self._clock), Shelf() as shelf:
+            try:
+                times = Times(now, settle, cap, cap_spans)
+                self._read(cases, Reading(self._inbox, self._selection, times, shelf, self._ranks, self._leave_out))
+                if self._limited and len(claims) == limit and self._only_ranks(cases):
+                    self._ranking += 1
+                else:
+                    self._ranking = 0
+                    waiting = [one for case in cases for one in case.left]
+                    self._judge(sorted(waiting, key=lambda one: -one.risk), shelf)
+                for case in cases:
+                    self._settle(case)
+            except OtelDriftError:
+                self._hand_back(cases)
+                raise
+        return True
+
+    def _begin(self) -> None:
+        # The budget's own `stop` ends one step only: the day stays open.
+        self._portion = self.budget.portion() if self._limited else Budget()
+        if self._stopping.is_set():
+            self._portion.stop()
+        if not self._resumed:  # the limits may have been raised since
+            self._inbox.resume("budget")
+            self._resumed = True
+        if self._limited and not self.budget.refused:
+            self._clear("budget")
+        self._runs.turn()
+
+    def _read(self, cases: Sequence[Case], reading: Reading) -> None:
+        # Those with an id first: traces without one may turn out to be theirs.
+        for case in sorted(cases, key=lambda case: case.claim.session_id is None):
+            if self._stopping.is_set():
+                case.late["budget"] = self._clock()
+                continue
+            try:
+                reading.read(case)
+            except (LedgerError, SourceError):
+                raise
+            except Exception as error:  # one bad session stops no other
+                self._fail(case, error)
+
+    def _only_ranks(self, cases: Sequence[Case]) -> bool:
+        return self._ranking < MOST_RANKING and all(case.claim.priority >= 0 for case in cases)
+
+    def _most(self) -> int:
+        """How many sessions are judged in a step; what is known, or refused by the budget, is not counted."""
+        if self._failures:
+            return 1
+        return 8 * self._workers if self._limited else AT_ONCE
+
+    def _judge(self, waiting: Sequence[Waiting], shelf: Shelf) -> None:
+        under_way: deque[Waiting] = deque()
+        asked: list[Waiting] = []
+        answered: list[Waiting] = []
+        failed: list[tuple[Waiting, str]] = []
+        most = self._most()
+
+        def given() -> Iterator[tuple[Session, Line]]:
+            for one in waiting:
+                if self._stopping.is_set() or len(asked) >= most or (most == 1 and under_way):
+                    return
+                one.started = self._clock()
+                under_way.append(one)
+                yield shelf.take(one.place), replace(one.case.line, budget=self._portion)
+
+        with closing(pipeline.judged(given(), self._workers)) as judged:
+            for session, line, units in judged:
+                one = under_way.popleft()
+                if any(unit.reason == _LEDGER_FAILED for unit in units):
+                    raise LedgerError(f"ledger {self._ledger.name} failed while a session was judged")
+                if any(unit.calls for unit in units):
+                    asked.append(one)
+                if any(unit.calls and not _passes(unit) for unit in units):
+                    answered.append(one)
+                settled, reason = self._settled(one, session, line, units)
+                if reason not in (None, "budget_exhausted"):
+                    failed.append((one, str(reason)))
+                self._commit(one, session, line, settled, reason)
+        self._note_judge(answered, failed)
+
+    def _commit(self, one: Waiting, session: Session, line: Line, settled: Sequence[Unit], reason: str | None) -> None:
+        try:
+            made = list(pipeline.committed(settled, replace(line, run_id=self._runs.run_id())))
+        except LedgerError:
+            one.case.late["error"] = self._retry_at(one.case, FIRST_RETRY, LONGEST_RETRY)
+            raise
+        except Exception as error:  # one bad session stops no other
+            self._fail(one.case, error, one)
+            return
+        for unit in made:
+            self._runs.add(unit)
+            self._telemetry.unit(unit)
+        if reason is None:
+            self._done_with(one, one.key)
+            outcome = min((unit.outcome for unit in made), key=_GRAVITY.index, default="not_applicable")
+            self.done[outcome] += 1
+            self._telemetry.session(outcome, session, made, started=one.started, ended=self._clock())
+        elif reason == "budget_exhausted" and not self._portion.exhausted:
+            one.case.late["budget"] = self._after_budget(one.case)
+            self._note("budget", "the day's budget is used up: sessions wait until 00:00 UTC, the riskiest come first")
+
+    def _settled(self, one: Waiting, session: Session, line: Line, units: list[Unit]) -> tuple[list[Unit], str | None]:
+        """What of a session's results is committed, and the reason that keeps it waiting, if one does."""
+        passing = {unit.unit_id: _code(unit) for unit in units if _passes(unit)}
+        if not passing:
+            return units, None
+        keep = [unit for unit in units if unit.unit_id not in passing]
+        reason = next((code for code in passing.values() if code != "budget_exhausted"), "budget_exhausted")
+        if reason == "budget_exhausted" and self._portion.exhausted:  # not the day: this step was stopped
+            return keep, reason
+        longest = int(self._settings.budget.longest_wait_hours * HOUR)
+        too_long = self._clock() - one.since > longest
+        if not (too_long or (reason == "budget_exhausted" and self._settings.budget.over == "embedded")):
+            return keep, reason
+        names = {unit.audit for unit in units if unit.unit_id in passing}
+        instead = embedded(replace(line, audits=[audit for audit in line.audits if audit.name in names]))
+        made = {unit.unit_id: unit for unit in pipeline.judge_session(session, instead)}
+        self.done["embedded_instead"] += 1
+        self._runs.count("embedded_instead")
+        if reason == "budget_exhausted":
+            self._note("budget", "the day's budget is used up: sessions get the embedded judge until 00:00 UTC")
+        return [*keep, *(unit for key, unit in made.items() if key in passing)], None
+
+    def _note_judge(self, answered: Sequence[Waiting], failed: Sequence[tuple[Waiting, str]]) -> None:
+        longest = LONGEST_OWN_RETRY if answered else LONGEST_RETRY
+        for one, _reason in failed:
+            if one in one.case.left:
+                one.case.late["judge"] = self._retry_at(one.case, FIRST_RETRY, longest)
+        if answered:
+            self._failures = 0
+            self._clear("judge")
+        elif failed:
+            self._failures += 1
+            self._pause_until = self._monotonic() + min(LONGEST_PAUSE, 2.0 ** min(self._failures, 10))
+            self._note("judge", f"the judge does not answer, sessions wait: {explain(failed[-1][1])}")
+
+    # --- what becomes of a claim ---
+
+    def _settle(self, case: Case) -> None:
+        """Tell the inbox what became of a claim, and the ledger which sessions are none any more."""
+        claim = case.claim
+        for key in moved(self._inbox, claim.origin, case.audited):
+            self._ledger.retire_session(key, self._runs.run_id())
+        if not case.late and not case.left:
+            self._inbox.finish(claim, case.audited, elsewhere=case.elsewhere)
+            return
+        # What was not reached in this step was refused nothing: it only gives way, which costs it no attempt.
+        reason = next((one for one in ("error", "judge", "budget") if one in case.late), "budget")
+        self._inbox.put_off(
+            claim,
+            reason=reason,
+            retry_at=case.late.get(reason) or self._clock(),
+            priority=priority_of(max(one.risk for one in case.left)) if self._ranks and case.left else None,
+            audited=case.audited,
+            elsewhere=case.elsewhere,
+        )
+
+    def _fail(self, case: Case, error: Exception, one: Waiting | None = None) -> None:
+        """Put off what something unexpected came of, a claim or a session of it, longer each time; at last give up."""
+        log.debug("a session could not be audited", exc_info=error)
+        if case.claim.attempts < MOST_FAILURES:
+            longest = HOUR if case.claim.session_id is not None else LONE_WAIT
+            case.late["error"] = self._retry_at(case, MINUTE, longest)
+            return
+        group = case.claim.group
+        log.warning("given up after %d tries (%s): group %s of the inbox", MOST_FAILURES, type(error).__name__, group)
+        if one is not None:
+            self._done_with(one, None)
+        else:
+            for left in list(case.left):
+                self._done_with(left, None)
+            own = (trace for trace, state in case.claim.traces.items() if state.is_own)
+            case.audited = dict.fromkeys(own) | case.audited
+        self._leave_out("failed")
+
+    def _done_with(self, one: Waiting, key: str | None) -> None:
+        one.case.left.remove(one)
+        one.case.audited |= dict.fromkeys(one.trace_ids, key)
+
+    def _hand_back(self, cases: Sequence[Case]) -> None:
+        """After the ledger failed: what can be given back is, the rest is free once its lease is over."""
+        try:
+            for case in cases:
+                if "error" in case.late:
+                    self._inbox.put_off(case.claim, reason="error", retry_at=case.late["error"])
+            self._inbox.release(self._owner)
+        except LedgerError as error:
+            log.debug("claims are left to their lease: %s", error)
+
+    def _leave_out(self, reason: str) -> None:
+        self.done[reason] += 1
+        self._runs.count(reason)
+        self._telemetry.session(reason)
+
+    def _retry_at(self, case: Case, first: int, longest: int) -> int:
+        return self._clock() + min(longest, first << min(max(case.claim.attempts, 0), 20))
+
+    def _after_budget(self, case: Case) -> int:
+        midnight = self.budget.next_day
+        return midnight if case.claim.session_id is not None else min(midnight, self._clock() + LONE_WAIT)
+
+    # --- what is said ---
+
+    def _line(self, origin: str) -> Line:
+        return self._lines.get(origin) or self._lines[RECEIVED]
+
+    def _note(self, name: str, message: str) -> None:
+        if self._conditions is not None:
+            self._conditions.note(name, message)
+
+    def _clear(self, name: str) -> None:
+        if self._conditions is not None:
+            self._conditions.clear(name)
+
+
+def _passes(unit: Unit) -> bool:
+    """Whether a result may be another in a while, with nothing done about it."""
+    return unit.outcome == "inconclusive" and _code(unit) in PASSING
+
+
+def _code(unit: Unit) -> str:
+    return (unit.reason or "").partition(":")[0]
