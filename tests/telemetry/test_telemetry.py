@@ -15,6 +15,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from ledger_samples import ANSWER, PROMPT, finding, session, unit
+from metrics_samples import everything
 from otel_drift import retry
 from otel_drift.config import Settings
 from otel_drift.delivery import SinkDelivery
@@ -253,20 +254,7 @@ def test_a_gauge_shows_what_is_read_and_nothing_where_that_fails(telemetry: Tele
 
 def test_the_page_has_exactly_what_the_table_says(telemetry: Telemetry) -> None:
     """Names, kinds and labels: the guide, the rules and the dashboard are checked against the table."""
-    made = unit(finding(3))
-    failed = Attempt("session", 1, PROMPT, "key", ANSWER, (Fault("quote", "no such words"),))
-    telemetry.unit(replace(made, attempts=(failed,)))
-    telemetry.session("findings", made.session)
-    telemetry.asked("rules", ANSWER, None, 0.2)
-    telemetry.asked("rules", None, RetryableJudgeError("x", reason="timeout"), 0.2)
-    telemetry.retried("judge")
-    telemetry.received("http", 1, 1, 1)
-    telemetry.refused("grpc", "busy", 4)
-    telemetry.delivered(SinkDelivery("jsonl:x"))
-    telemetry.alerted("webhook", "resolved", True)
-    for one in INSTRUMENTS.values():
-        if one.kind == "gauge" and one.name != "otel_drift.build.info":
-            telemetry.gauge(one.name.removeprefix("otel_drift."), lambda one=one: {"x": 1} if one.labels else 1)
+    everything(telemetry)
     shown = {name: family for name, family in families(telemetry).items() if name.startswith("otel_drift")}
 
     assert {family.name + ("_total" if family.type == "counter" else "") for family in shown.values()} == {
