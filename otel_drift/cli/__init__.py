@@ -82,7 +82,9 @@ def main() -> None:
         record,
         review,
         review_sync,
+        serve,
         setup,
+        status,
     )
 
     for name in ("stdout", "stderr"):  # None where the descriptor was closed
