@@ -48,7 +48,9 @@ def role_of(name: Any) -> str | None:
 
 def read_messages(value: Any, default_role: str = "user", depth: int = 0) -> tuple[ChatMessage, ...]:
     """Chat messages found in `value`, whatever its shape; plain text becomes one message of `default_role`."""
-    return tuple(_messages(value, default_role, depth))[:MAX_MESSAGES]
+    found: list[ChatMessage] = []
+    _collect(value, default_role, depth, found)
+    return tuple(found[:MAX_MESSAGES])
 
 
 def messages_in(step: Step, key: str, default_role: str) -> tuple[ChatMessage, ...]:
@@ -67,47 +69,46 @@ def read_answer(value: Any) -> tuple[ChatMessage, ...]:
     return found
 
 
-def _messages(value: Any, default_role: str, depth: int) -> Iterator[ChatMessage]:
+def _collect(value: Any, default_role: str, depth: int, found: list[ChatMessage]) -> None:
+    """Add the messages in `value` to `found`."""
     if depth > 6 or value is None:
         return
     if isinstance(value, str):
         loaded, _ = load(value)
         if isinstance(loaded, list | dict):
-            yield from _messages(loaded, default_role, depth + 1)
+            _collect(loaded, default_role, depth + 1, found)
         elif isinstance(loaded, str) and loaded.strip():
-            yield ChatMessage(default_role, loaded)
+            found.append(ChatMessage(default_role, loaded))
     elif isinstance(value, list):
         if value and isinstance(value[0], str) and all(isinstance(item, str) for item in value):
-            yield from (ChatMessage(default_role, item) for item in value if item)
+            found.extend(ChatMessage(default_role, item) for item in value if item)
             return
         for item in value:
-            plain = _plain(item) if isinstance(item, dict) else None
-            if plain is not None:
-                yield plain
-            else:
-                yield from _messages(item, default_role, depth + 1)
+            _collect(item, default_role, depth + 1, found)
     elif isinstance(value, dict):
-        yield from _from_mapping(value, default_role, depth)
+        message = read_message(value, default_role)
+        if message is not None:
+            found.append(message)
+        else:
+            _collect_below(value, default_role, depth, found)
 
 
-def _from_mapping(value: dict[str, Any], default_role: str, depth: int) -> Iterator[ChatMessage]:
-    message = read_message(value, default_role)
-    if message is not None:
-        yield message
-        return
+def _collect_below(value: dict[str, Any], default_role: str, depth: int, found: list[ChatMessage]) -> None:
+    """Add the messages in a mapping that is none itself."""
     system = value.get("system") or value.get("instructions") or value.get("system_instruction")
     if isinstance(system, str) and system:
-        yield ChatMessage("system", system)
+        found.append(ChatMessage("system", system))
     elif isinstance(system, dict | list):
         parts = read_parts(system.get("parts") if isinstance(system, dict) else system)
         if parts[0]:
-            yield ChatMessage("system", parts[0])
+            found.append(ChatMessage("system", parts[0]))
     if "generations" in value:
-        yield from _generations(value["generations"], depth)
+        found.extend(_generations(value["generations"], depth))
         return
     for key in _LIST_KEYS:
         if value.get(key):
-            yield from _messages(value[key], "assistant" if key in ("choices", "replies") else default_role, depth + 1)
+            role = "assistant" if key in ("choices", "replies") else default_role
+            _collect(value[key], role, depth + 1, found)
             return
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import re
-from functools import lru_cache
 from typing import Any
 
 import orjson
+
+from otel_drift.normalise.remembered import per_session
 
 _REPR = re.compile(r"""\s*(?:['"]|[\[({]\s*(?:['"\[({\])}\d]|None|True|False))""")
 """How a repr of plain data begins: a string, or a container whose first item is one; prose in brackets is none."""
@@ -171,11 +172,7 @@ def lowered(text: str) -> str:
     return text.replace("\u0130", "i").lower()  # the one letter whose lower case is two
 
 
-@lru_cache(maxsize=2048)
+@per_session
 def fold(text: str) -> str:
-    """White space folded to single spaces: how texts are compared.
-
-    A session resends its texts with every turn, so they are remembered until the next session is begun
-    (`fold.cache_clear`).
-    """
+    """White space folded to single spaces: how texts are compared."""
     return " ".join(text.split())

@@ -66,7 +66,8 @@ def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions
         others = tuple(turn_of(u, number, gather(u, options), options, ()) for u in draft.alternatives)
         turns.append(turn_of(draft.unit, number, found, options, others))
     used = _traces(drafts)
-    names = sorted({r.name for s in steps if s.kind != "other" for r in s.readers if r.name != "app"})
+    readers = {s.readers for s in steps if s.kind != "other"}
+    names = sorted({r.name for known in readers for r in known if r.name != "app"})
     session = Session(
         key=group.key,
         session_id=group.session_id,

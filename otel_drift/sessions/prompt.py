@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from otel_drift.normalise.remembered import per_session
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 from otel_drift.sessions.prompt_blocks import IN_SECTION
@@ -15,6 +16,7 @@ from otel_drift.sessions.prompt_sections import sections
 MAX_PROMPT = 2_000_000
 
 
+@per_session
 def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, *, whole: bool = False) -> Found | None:
     """Passages in `text`, or None where nothing in it looks like a list of passages.
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from otel_drift.hints import failed_hint
 from otel_drift.model import LogRecord, Record, Session, Span
 from otel_drift.normalise import Step, identify, read
-from otel_drift.normalise.values import fold
+from otel_drift.normalise.remembered import forget
 from otel_drift.sessions.build import Trace, build
 from otel_drift.sessions.linking import Group, link
 from otel_drift.sessions.options import ReconstructOptions
@@ -123,7 +123,7 @@ def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions
                 f.add(record, identity)
 
     def steps_of(spans: Iterable[Span]) -> dict[str, Trace]:
-        fold.cache_clear()  # a session's texts are remembered no longer than the session
+        forget()
         steps: dict[str, list[Step]] = {}
         for span in spans:
             steps.setdefault(span.trace_id, []).append(read(span, options.session_attributes))

@@ -148,13 +148,10 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
                 for n in inner:
                     n.call = True
         index = node.last
-    if not any(node.call for node in ordered):
-        return
-    before = [0]
-    for node in ordered:
-        before.append(before[-1] + node.call)
-    for node in ordered:
-        node.calls = before[node.last] - before[node.first]
+    for node in reversed(ordered):
+        node.calls += node.call
+        if node.calls and node.parent is not None:
+            node.parent.calls += node.calls
 
 
 def _richness(step: Step) -> int:

@@ -85,7 +85,7 @@ _FACTS = ("app_version", "prompt_name", "prompt_version", "tags", "feedback")
 
 def _facts(unit: Unit) -> dict[str, Any]:
     """Facts of the answering call, the outermost step and the wrappers between them; the first that knows one wins."""
-    steps = [unit.call, unit.root, *unit.path] if unit.call is not None else [unit.root, *unit.path]
+    steps = [step for step in dict.fromkeys((unit.call, unit.root, *unit.path)) if step is not None]
     return {name: next((v for s in steps if (v := s.fact(name)) is not None), None) for name in _FACTS}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from otel_drift.normalise.remembered import per_session
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.prompt import find_passages
 from otel_drift.sessions.prompt_sections import goes_on
@@ -76,6 +77,7 @@ def _mostly(short: str) -> bool:
     return len(short) >= 12 and " " in short
 
 
+@per_session
 def from_template(text: str) -> str | None:
     """The question inside a template, or None where `text` is no template."""
     fields = dspy_fields(text)
