@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from audit_duty_contract import AuditDutyContract
 from inbox_contract import InboxContract
 from ledger_contract import LedgerContract, commit
 from ledger_desk_contract import DeskContract
@@ -48,6 +49,12 @@ class TestPostgres(LedgerContract):
 
 
 class TestPostgresInbox(InboxContract):
+    @pytest.fixture
+    def place(self, postgres: PostgresCluster) -> str:
+        return postgres.new_schema()
+
+
+class TestPostgresAudits(AuditDutyContract):
     @pytest.fixture
     def place(self, postgres: PostgresCluster) -> str:
         return postgres.new_schema()

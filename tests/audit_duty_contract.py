@@ -1,0 +1,469 @@
+"""What the service's audits must do; run over SQLite by service/test_auditing.py and over PostgreSQL by servers/."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit_desk import CALM, DAY, DRIFTING, ELSEWHERE, HOUR, MINUTE, NOON, SECOND, SINK, Desk, conversation, turn
+from captures import records_of
+from otel_drift import pipeline
+from otel_drift.errors import ConfigError, LedgerError, PermanentJudgeError, RetryableJudgeError
+from otel_drift.judges.rules import RulesJudge
+from otel_drift.ledger import Ledger
+from otel_drift.model import JudgeLimits
+from otel_drift.pipeline import RESULT_ID
+from otel_drift.testing import MemorySource
+
+
+class AuditDutyContract:
+    """Subclasses give the fixture `place`, a path or URL of an empty ledger."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def desk(self, place: str) -> Iterator[Desk]:
+        with Ledger.open(place) as ledger:
+            yield Desk(ledger)
+
+    def test_settled_sessions_are_audited_once_and_owed_to_the_sinks_of_their_origin(self, desk: Desk) -> None:
+        desk.inbox.add(conversation(1, DRIFTING))
+        desk.work()
+        assert desk.judge.asked == []  # still being written
+
+        desk.receive(conversation(2), origin=ELSEWHERE).work().work()
+
+        assert sorted(desk.judge.asked) == ["s1", "s2"]
+        assert desk.results() == {"s1": "findings", "s2": "clean"}
+        assert set(desk.owed(SINK)) == {"s1"}
+        assert set(desk.owed(ELSEWHERE)) == {"s2"}
+        assert (desk.counts().open, desk.counts().held) == (0, 0)
+
+    def test_late_spans_open_a_session_again_and_the_new_result_replaces_the_old(self, desk: Desk) -> None:
+        desk.receive(conversation(1, CALM)).work()
+        assert desk.results() == {"s1": "clean"}
+
+        desk.receive(turn(109, "s1", 3, "Returns take 90 days.")).work()
+
+        assert desk.results() == {"s1": "findings"}
+        assert [(one["outcome"], one["current"]) for one in desk.ledger.record()] == [
+            ("clean", False), ("findings", True),
+        ]  # fmt: skip
+        assert desk.work().counts().open == 0
+        assert len(desk.judge.asked) == 2
+
+    def test_a_session_id_that_comes_late_retires_the_result_without_it(self, desk: Desk) -> None:
+        pair = [("Question 1: how long do returns take?", "Returns take 30 days.")]
+        spans = [
+            *turn(101, None, 1, "Returns take 30 days."),
+            *turn(102, None, 2, "Returns take 60 days.", history=pair),
+        ]
+        desk.receive(spans).work()
+        assert list(desk.results().values()) == ["findings"]
+        [(old, _)] = desk.results().items()
+        desk.ledger.settle(SINK, _written(desk.ledger.owed(SINK, 100)))
+
+        late = [replace(one, span_id=f"{900 + n:016x}", attributes={"session.id": "s1"}) for n, one in enumerate(spans)]
+        desk.receive([one for one in late if one.parent_id is None]).work()
+
+        assert desk.results() == {"s1": "findings", old: "not_applicable"}
+        assert {one["session_id"] for one in desk.ledger.current_findings()} == {"s1"}
+        gone = [one for one in desk.ledger.owed(SINK, 100) if one.withdrawn]
+        assert not {one.id for one in gone if one.target == "span"}  # the same answers have the same finding
+        assert desk.work().counts().open == 0
+
+    def test_two_users_sessions_of_one_id_come_apart_when_the_users_are_known(self, desk: Desk) -> None:
+        first, second = turn(101, "1", 1), turn(102, "1", 2, "Returns take 60 days.")
+        desk.receive([*first, *second]).work()
+        assert list(desk.results().values()) == ["findings"]
+
+        users = [
+            replace(spans[0], span_id=f"{900 + n:016x}", attributes={"user.id": user})
+            for n, (spans, user) in enumerate(((first, "ada"), (second, "bob")))
+        ]
+        desk.receive(users).work()
+
+        assert desk.ledger.current_findings() == []
+        reasons = {one["session_key"]: one["reason"] for one in desk.ledger.record() if one["current"]}
+        assert sorted(reasons.values()) == ["session_changed", "single_turn", "single_turn"]
+
+    def test_what_is_not_asked_for_is_finished_and_counted(self, desk: Desk) -> None:
+        desk.told(pull={"min_turns": 2, "flagged": ["feedback"]}, run={"sample": 1.0})
+        complaint = turn(301, "s3", 1, attributes={"user.feedback": "thumbs: down"})
+        desk.receive(conversation(1), turn(201, "s2", 1), complaint).work()
+
+        assert desk.judge.asked == ["s1"]
+        assert desk.results() == {"s1": "clean", "s3": "not_applicable"}
+        assert desk.duty.done == {"clean": 1, "few_turns": 1, "not_applicable": 1}
+        assert desk.counts().open == 0
+
+    def test_a_sample_is_audited_and_the_rest_is_finished(self, desk: Desk) -> None:
+        desk.line.sample = 0.5
+        desk.receive(*(conversation(number) for number in range(20))).work()
+        assert 0 < len(desk.judge.asked) < 20
+        assert desk.duty.done["not_sampled"] == 20 - len(desk.judge.asked)
+        assert desk.counts().open == 0
+
+    def test_only_what_is_due_of_sessions_without_an_id_is_audited(self, desk: Desk) -> None:
+        old = conversation(1, name=None)
+        desk.receive(old[:3], old[3:])
+        desk.inbox.add(conversation(2, name=None, at=desk.clock.now - 10 * HOUR))
+        desk.work()
+        settled = len(desk.judge.asked) + len(desk.results())
+        desk.clock.later(HOUR)
+        desk.work()
+        assert len(desk.judge.asked) + len(desk.results()) > settled
+        assert desk.counts().open == 0
+
+    # --- the judge ---
+
+    def test_a_judge_that_is_down_loses_nothing_and_is_asked_ever_more_rarely(self, desk: Desk) -> None:
+        desk.judge.fails = lambda name: RetryableJudgeError("down", reason="transport")
+        desk.receive(*(conversation(number) for number in range(6)))
+        desk.duty.step()
+        assert (desk.results(), "judge" in desk.notes.now) == ({}, True)
+        tried = len(desk.judge.asked)
+
+        pauses = []
+        for _ in range(12):
+            before = len(desk.judge.asked)
+            begun = desk.clock.now
+            while len(desk.judge.asked) == before:
+                desk.clock.later(SECOND)
+                desk.duty.step()
+            pauses.append((desk.clock.now - begun) // SECOND)
+            assert len(desk.judge.asked) == before + 1
+        assert tried <= 6
+        assert pauses[-1] > 60
+        assert max(pauses) < 400
+        assert [*desk.ledger.record()] == []
+
+        desk.judge.fails = lambda name: None
+        desk.clock.later(HOUR)
+        desk.work()
+        assert Counter(desk.results().values()) == {"clean": 6}
+        assert (desk.notes.now, desk.counts().open) == ({}, 0)
+
+    def test_a_session_that_only_the_judge_cannot_take_waits_alone(self, desk: Desk) -> None:
+        desk.judge.fails = lambda name: RetryableJudgeError("slow", reason="timeout") if name == "s1" else None
+        desk.receive(*(conversation(number) for number in range(5))).work()
+
+        assert desk.results() == {"s0": "clean", "s2": "clean", "s3": "clean", "s4": "clean"}
+        assert desk.counts().put_off == {"judge": 1}
+        assert "judge" not in desk.notes.now
+
+    def test_what_does_not_pass_is_a_result(self, desk: Desk) -> None:
+        desk.judge.fails = lambda name: PermanentJudgeError("no", reason="content_filter")
+        desk.receive(conversation(1)).work()
+        assert desk.results() == {"s1": "inconclusive"}
+        assert desk.counts().open == 0
+
+    def test_what_waited_too_long_gets_the_embedded_judge(self, desk: Desk) -> None:
+        desk.told(budget={"longest_wait_hours": 5.0})
+        desk.judge.fails = lambda name: RetryableJudgeError("down", reason="overloaded")
+        desk.receive(conversation(1, DRIFTING))
+        while not desk.results():
+            desk.clock.later(10 * MINUTE)
+            desk.duty.step()
+        assert desk.results()["s1"].endswith(" (rules)")
+        assert 5 * HOUR < desk.clock.now - NOON < 7 * HOUR
+        assert desk.duty.done["embedded_instead"] == 1
+        assert desk.counts().open == 0
+
+    # --- the budget ---
+
+    def test_the_riskiest_of_all_that_is_due_come_first_and_the_rest_another_day(self, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 3, "high_risk": ["feedback", "error", "tag:vip", "environment:prod"]})
+        risky = {105: {"user.feedback": "thumbs: down", "tag.tags": ["vip"]}, 40: {"user.feedback": "thumbs: down"}}
+        failed = turn(99_003, "s99", 3, "", error=True)
+        desk.receive(failed, *(conversation(number, attributes=risky.get(number)) for number in range(110))).work()
+
+        assert desk.judge.asked[0] == "s105"
+        assert set(desk.judge.asked[1:]) == {"s40", "s99"}
+        assert desk.counts().put_off == {"budget": 107}
+        assert "00:00 UTC" in desk.notes.now["budget"]
+
+        desk.clock.later(2 * HOUR)
+        desk.receive(conversation(200, attributes={"user.feedback": "thumbs: down"})).work()
+        assert len(desk.judge.asked) == 3
+        desk.clock.now = NOON + 13 * HOUR
+        desk.work()
+        assert desk.judge.asked[3] == "s200"
+        assert len(desk.judge.asked) == 6
+        assert len(desk.results()) == 6
+
+    def test_the_embedded_judges_suspicion_ranks(self, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 1})
+        desk.receive(conversation(1), conversation(2), conversation(3, DRIFTING), conversation(4)).work()
+        assert desk.judge.asked == ["s3"]
+
+    def test_new_records_rank_a_waiting_session_anew(self, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 1, "high_risk": ["feedback"]})
+        desk.receive(conversation(1), conversation(2), conversation(3)).work()
+        assert len(desk.judge.asked) == 1
+        waiting = next(number for number in (1, 2, 3) if f"s{number}" not in desk.judge.asked)
+        spans = conversation(waiting)
+        desk.receive([replace(spans[0], span_id=f"{999:016x}", attributes={"user.feedback": "thumbs: down"})])
+        desk.clock.now = NOON + 13 * HOUR
+        desk.work()
+        assert desk.judge.asked[1] == f"s{waiting}"
+
+    def test_over_the_budget_the_embedded_judge_says_that_it_is_that(self, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 1, "over": "embedded", "high_risk": ["feedback"]})
+        desk.receive(conversation(1, DRIFTING, attributes={"user.feedback": "thumbs: down"}), conversation(2)).work()
+        assert desk.results() == {"s1": "findings", "s2": "clean (rules)"}
+        assert desk.duty.done["embedded_instead"] == 1
+        assert "embedded" in desk.notes.now["budget"]
+        assert desk.counts().open == 0
+
+    def test_higher_limits_count_at_once_after_a_restart(self, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 1})
+        desk.receive(conversation(1), conversation(2)).work()
+        assert len(desk.judge.asked) == 1
+        desk.told(budget={"calls_per_day": 5}).work()
+        assert len(desk.judge.asked) == 2
+        assert desk.counts().open == 0
+
+    def test_what_is_known_costs_nothing_of_a_budget_that_is_used_up(self, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 1})
+        desk.receive(conversation(1)).work()
+        desk.receive(turn(201, "s2", 1), [replace(conversation(1)[0], span_id=f"{999:016x}", attributes={})]).work()
+        assert desk.results() == {"s1": "clean", "s2": "not_applicable"}
+        assert (len(desk.judge.asked), desk.counts().open) == (1, 0)
+
+    def test_sessions_without_an_id_wait_for_the_budget_and_the_riskiest_of_a_place_come_first(
+        self, desk: Desk
+    ) -> None:
+        desk.told(budget={"calls_per_day": 1, "high_risk": ["feedback"]})
+        talks = []
+        for number in range(1, 5):
+            feedback = {"user.feedback": "thumbs: down"} if number == 3 else None
+            first, second = f"Returns take {number}0 days.", f"Yes, {number}0 days."
+            pair = [("Question 1: how long do returns take?", first)]
+            talks.append(
+                [*turn(number * 100 + 1, None, 1, first, attributes=feedback),
+                 *turn(number * 100 + 2, None, 2, second, history=pair)]
+            )  # fmt: skip
+        desk.receive(*talks).work()
+        assert desk.judge.asked == [f"{301:032x}"]
+        assert desk.counts().put_off == {"budget": 1}  # the place
+        for _ in range(3):
+            desk.clock.later(DAY)
+            desk.work()
+        assert len(desk.judge.asked) == 4
+        assert (len(desk.results()), desk.counts().open) == (4, 0)
+
+    def test_a_budget_of_money_needs_a_price(self, desk: Desk) -> None:
+        desk.judge.limit = JudgeLimits()
+        with pytest.raises(ConfigError, match="price"):
+            _ = desk.told(budget={"cost_per_day": 1.0}).duty
+
+    def test_the_embedded_judge_needs_no_budget(self, desk: Desk) -> None:
+        desk.line.judge = RulesJudge()  # type: ignore[assignment]
+        desk.told(budget={"calls_per_day": 0, "cost_per_day": 0.0})
+        desk.receive(conversation(1), conversation(2)).work()
+        assert len(desk.results()) == 2
+
+    # --- stopping, failing, sharing ---
+
+    def test_a_stop_finishes_what_is_asked_and_hands_back_the_rest(self, desk: Desk) -> None:
+        desk.line.workers = 2
+        under_way = threading.Semaphore(0)
+        go_on = threading.Event()
+
+        def wait(name: str) -> None:
+            under_way.release()
+            assert go_on.wait(60)
+
+        desk.judge.while_asked = wait
+        desk.receive(*(conversation(number) for number in range(8)))
+        with ThreadPoolExecutor(1) as pool:
+            stepping = pool.submit(desk.duty.step)
+            assert under_way.acquire(timeout=60)
+            assert under_way.acquire(timeout=60)
+            desk.duty.stop()
+            go_on.set()
+            stepping.result(60)
+
+        assert len(desk.judge.asked) == 2
+        assert set(desk.results().values()) == {"clean"}
+        assert len(desk.results()) == 2
+        assert (desk.counts().held, desk.counts().open, desk.counts().put_off) == (0, 6, {})
+        assert desk.duty.step() is False
+        [run] = desk.ledger.runs()
+        assert run["totals"]["outcomes"] == {"clean": 2}
+
+        again = Desk(desk.ledger, desk.clock, owner="two")
+        again.work()
+        assert len(again.judge.asked) == 6
+        assert set(again.results().values()) == {"clean"}
+        assert len(again.results()) == 8
+
+    def test_a_stop_within_a_session_leaves_no_result_of_it(self, desk: Desk) -> None:
+        desk.receive(conversation(1))
+
+        def stop(name: str) -> None:
+            desk.duty.stop()
+
+        desk.judge.while_asked = stop
+        desk.judge.fails = lambda name: RetryableJudgeError("broken off", reason="transport")
+        desk.duty.step()
+        assert desk.results() == {}
+        assert (desk.counts().held, desk.counts().open) == (0, 1)
+
+    def test_a_lease_is_renewed_while_the_judge_thinks(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        desk.told(serve={"lease_seconds": 0.03})
+        renewed = threading.Semaphore(0)
+        real = desk.inbox.renew
+
+        def renew(*arguments: Any) -> set[str]:
+            desk.clock.later(20 * SECOND // 1000)
+            lost = real(*arguments)
+            renewed.release()
+            return lost
+
+        monkeypatch.setattr(desk.inbox, "renew", renew)
+        other = Desk(desk.ledger, desk.clock, owner="two")
+
+        def wait(name: str) -> None:
+            for _ in range(4):
+                assert renewed.acquire(timeout=60)
+            assert other.duty.step() is False
+
+        desk.judge.while_asked = wait
+        desk.receive(conversation(1)).duty.step()
+        assert (desk.judge.asked, other.judge.asked) == (["s1"], [])
+        assert desk.results() == {"s1": "clean"}
+
+    def test_two_processes_audit_nothing_twice(self, place: str, desk: Desk) -> None:
+        desk.told(budget={"calls_per_day": 1000})
+        desk.receive(*(conversation(number) for number in range(40)))
+        with Ledger.open(place) as second:
+            other = Desk(second, desk.clock, owner="two").told(budget={"calls_per_day": 1000})
+            for one in (desk, other):
+                one.line.workers = 3
+            start = threading.Barrier(2)
+
+            def work(one: Desk) -> None:
+                start.wait(60)
+                one.work(1000)
+
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(work, (desk, other)))
+            desk.work()
+            asked = [*desk.judge.asked, *other.judge.asked]
+        assert sorted(asked) == sorted(f"s{number}" for number in range(40))
+        assert len(list(desk.ledger.record())) == 40
+        assert desk.counts().open == 0
+
+    def test_a_ledger_that_fails_ends_the_step_and_nothing_is_lost(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        desk.receive(conversation(1), conversation(2), conversation(3))
+
+        def fails(*_: Any, **__: Any) -> None:
+            raise LedgerError("the disk is full")
+
+        for name in ("remember", "find_unit", "commit_unit"):
+            with monkeypatch.context() as broken:
+                broken.setattr(desk.ledger, name, fails)
+                with pytest.raises(LedgerError):
+                    desk.duty.step()
+            assert desk.results() == {}
+            assert desk.counts().held == 0
+            desk.clock.later(HOUR)
+        desk.work()
+        assert set(desk.results().values()) == {"clean"}
+        assert len(desk.results()) == 3
+        assert len(set(desk.judge.asked)) == 3
+
+    def test_one_bad_session_stops_no_other_and_is_given_up_at_last(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whatever goes wrong: reading it, redacting it, or committing it."""
+        real = desk.inbox.records
+        monkeypatch.setattr(
+            desk.inbox,
+            "records",
+            lambda claim, gap: real(claim, gap) if claim.session_id != "s1" else iter([object()]),
+        )
+        committed = desk.ledger.commit_unit
+
+        def commit(run_id: Any, unit: Any, *rest: Any, **options: Any) -> Any:
+            if unit.session.session_id == "s2":
+                raise RuntimeError("a fault of ours")
+            return committed(run_id, unit, *rest, **options)
+
+        monkeypatch.setattr(desk.ledger, "commit_unit", commit)
+
+        def redact(text: str) -> str:
+            if "thirteen" in text:
+                raise ValueError("a fault of theirs")
+            return text
+
+        desk.line.redact = redact
+        desk.receive(conversation(1), conversation(2), conversation(3, ("thirteen", "thirteen")), conversation(4))
+        desk.work()
+        assert desk.results() == {"s3": "inconclusive", "s4": "clean"}
+        assert desk.counts().put_off == {"error": 2}
+        for _ in range(20):
+            desk.clock.later(HOUR)
+            desk.work()
+        assert desk.duty.done["failed"] == 2
+        assert (desk.counts().open, desk.results()) == (0, {"s3": "inconclusive", "s4": "clean"})
+
+    def test_our_own_output_is_not_audited(self, desk: Desk) -> None:
+        desk.receive(conversation(1, DRIFTING)).work()
+        [known] = [
+            one.id for one in desk.ledger.owed(SINK, 100) if one.target == "session" and one.name == "factual_drift"
+        ]
+        asked = len(desk.judge.asked)
+        spans = [
+            replace(
+                one, span_id=f"{800 + n:016x}", attributes={**one.attributes, RESULT_ID: known, "output.value": "x"}
+            )
+            for n, one in enumerate(turn(101, "s1", 1))
+        ]
+        desk.receive(spans, [replace(one, trace_id=f"{77:032x}") for one in spans]).work()
+        assert len(desk.judge.asked) == asked
+        assert desk.results() == {"s1": "findings"}
+        assert desk.counts().open == 0
+
+    def test_each_day_of_a_process_is_a_run(self, desk: Desk) -> None:
+        desk.receive(conversation(1)).work()
+        desk.clock.later(DAY)
+        desk.receive(conversation(2, DRIFTING), turn(301, "s3", 1)).work()
+        desk.duty.stop()
+        first, second = desk.ledger.runs()
+        assert (first["description"]["day"], second["description"]["day"]) == ("2026-11-30", "2026-12-01")
+        assert (first["totals"]["outcomes"], first["units"]) == ({"clean": 1}, 1)
+        assert second["totals"]["outcomes"] == {"findings": 1, "not_applicable": 1}
+        assert second["totals"]["calls"] == 1
+
+    @pytest.mark.parametrize("name", ["openinference-openai/cloudlimits-nosession", "openlit-openai/telecom-chroma"])
+    def test_captures_have_the_results_of_a_batch(self, desk: Desk, shared: Path, name: str) -> None:
+        records = list(records_of(shared, name))
+        desk.line.judge = RulesJudge()  # type: ignore[assignment]
+        with Ledger.open(":memory:") as ledger:
+            batch = replace(desk.line, ledger=ledger)
+            source = MemorySource(records)  # type: ignore[arg-type]
+            expected = sorted((unit.unit_id, unit.outcome, unit.severity) for unit in pipeline.audit(source, batch))
+        desk.receive(*([one] for one in records)).work()
+        found = [(one["unit_id"], one["outcome"], one["severity"]) for one in desk.ledger.record()]
+        assert sorted(found) == expected
+        assert expected
+
+
+def _written(handed: Sequence[Any]) -> Any:
+    from otel_drift.model import WriteReport
+
+    return WriteReport(written=tuple(one.id for one in handed))
