@@ -210,7 +210,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             cut.add(step.span.trace_id)
         elif step.kind == "retriever" and step.incomplete:
             limited.add(step.span.trace_id)
-        if step.kind == "llm" and step.is_raw and step.span.parent_id:
+        if step.kind == "llm" and step.span.parent_id and step.is_raw:
             outer = next((s for s in steps if s.span.span_id == step.span.parent_id), None)
             raw = raw or (outer is not None and outer.kind != "llm")
         scrubbed = scrubbed or "logfire.scrubbed" in step.span.attributes

@@ -102,6 +102,7 @@ class Shape:
         sessions: the keys that hold a session id, with their rank, best first.
         nested: the readers that know of a session id inside the metadata.
         owners: the keys that name user and tenant.
+        facts: the readers that may know a fact, by its name.
     """
 
     def __init__(self, keys: Sequence[str], readers: tuple[Reader, ...] = ()) -> None:
@@ -118,18 +119,14 @@ class Shape:
             r for r in readers if type(r).nested_session is not Reader.nested_session and "metadata" in keys
         )
         self.owners = OwnerKeys(keys)
-        self._facts: dict[str, list[Reader]] = {}
+        self.facts: dict[str, list[Reader]] = {}
         for reader in readers:
             for name, sources in reader.facts.items():
                 if not sources or not set(sources).isdisjoint(keys):
-                    self._facts.setdefault(name, []).append(reader)
+                    self.facts.setdefault(name, []).append(reader)
         self._keys = tuple(keys)
         self._below: dict[str, tuple[tuple[str, str], ...]] = {}
         self._lists: dict[str, tuple[tuple[tuple[str, str], ...], ...]] = {}
-
-    def knowing(self, fact: str) -> Sequence[Reader]:
-        """The readers that may know a fact."""
-        return self._facts.get(fact, ())
 
     def below(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """What follows `prefix` in each key that begins with it, and the key."""

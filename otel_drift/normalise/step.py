@@ -253,7 +253,7 @@ class Step:
 
     def fact(self, name: str) -> Any:
         """A single fact such as ``model``; see `Reader.fact`."""
-        for reader in self.shape.knowing(name):
+        for reader in self.shape.facts.get(name, ()):
             value = reader.fact(self, name)
             if value not in EMPTY:
                 return value

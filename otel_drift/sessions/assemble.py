@@ -40,7 +40,7 @@ def is_part(unit: Unit) -> bool:
 def relevant(nodes: Sequence[Node]) -> bool:
     """Whether nodes say anything about a conversation (index building, health checks and the like do not)."""
     kinds = {n.step.kind for n in nodes}
-    if any(n.call for n in nodes) or kinds & {"retriever", "reranker", "tool", "agent"}:
+    if not kinds.isdisjoint(("retriever", "reranker", "tool", "agent")) or any(n.call for n in nodes):
         return True
     if "embedding" in kinds:
         return any(n.step.kind == "embedding" and n.step.query for n in nodes)

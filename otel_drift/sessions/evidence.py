@@ -11,6 +11,7 @@ from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold, text_of
+from otel_drift.otlp.values import PARTIAL_TRACE
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
 from otel_drift.sessions.prompt_found import is_material, says_nothing
@@ -35,7 +36,7 @@ def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     """The evidence of one turn, collected once."""
     if not isinstance(unit.evidence, Evidence):
         unit.evidence = _gather(unit, options)
-        if any(node.step.part_of_trace for node in unit.nodes) and unit.evidence.state != "ids_only":
+        if any(PARTIAL_TRACE in node.step.span.attributes for node in unit.nodes) and unit.evidence.state != "ids_only":
             unit.evidence.state = "partial" if unit.evidence.found else "not_captured"  # a retrieval may be missing
     return unit.evidence
 
@@ -156,15 +157,16 @@ class _Prompt:
 def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, ReadFrom, str]]:
     """Documents of the active sources that reached the prompt, each once; all where the prompt shows none of them."""
     items: list[tuple[Document, ReadFrom, str, str]] = []
-    seen: dict[str, int] = {}
+    texts: set[str] = set()
+    ids: set[str] = set()
     for source in active:
         for d in source.documents or ():
-            key = "t" + fold(d.text) if d.text else "i" + (d.id or "")
-            if key in seen:
+            if fold(d.text) in texts if d.text else (d.id or "") in ids:
                 continue
-            if not d.text and d.id and any(i[0].id == d.id for i in items):
-                continue
-            seen[key] = len(items)
+            if d.text:
+                texts.add(fold(d.text))
+            if d.id or not d.text:
+                ids.add(d.id or "")
             own = source.stage == "tool" and source.structured  # read out of the tool's result itself
             items.append((d, source.stage, source.ref, "" if own else source.text))
     if not any(d.text for d, *_ in items):

@@ -10,7 +10,7 @@ from otel_drift.normalise.names import HISTORY_KEYS
 from otel_drift.normalise.step import ChatMessage, final_answer
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.answers import unwrapped
-from otel_drift.sessions.tree import OBSERVATIONS
+from otel_drift.sessions.tree import is_observation
 from otel_drift.sessions.user_text import from_template, transcript
 
 Pair = tuple[str, str]
@@ -32,7 +32,7 @@ def pairs_of(messages: Sequence[ChatMessage]) -> list[Pair]:
     asked, said = "", ""
     for message in messages:
         text = message.text
-        if message.role == "user" and text.strip() and not text.lstrip().lower().startswith(OBSERVATIONS):
+        if message.role == "user" and text.strip() and not is_observation(text):
             if said:
                 pairs.append((asked, said))
             if "[[ ## " in text:

@@ -314,7 +314,8 @@ def _current(unit: Unit) -> list[ChatMessage]:
         if call is unit.call:
             continue
         messages = call.input_messages or ()
-        last = max((i for i, m in enumerate(messages) if m.role == "user" and m.text.strip()), default=-1)
+        places = range(len(messages) - 1, -1, -1)
+        last = next((i for i in places if messages[i].role == "user" and messages[i].text.strip()), -1)
         if last >= 0 and fold(messages[last].text) == asked:
             have = {r.id for m in found for r in m.results}
             found.extend(m for m in messages[last + 1 :] if m.results and not all(r.id in have for r in m.results))

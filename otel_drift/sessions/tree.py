@@ -254,7 +254,12 @@ def _holds(value: Any, text: str, only: str | None = None) -> bool:
     return False
 
 
-OBSERVATIONS = ("observation", "tool result", "function result", "tool response", "result:")
+_OBSERVATIONS = ("observation", "tool result", "function result", "tool response", "result:")
+
+
+def is_observation(text: str) -> bool:
+    """Whether a user message is what a tool returned, as agents send it that write their memory as text."""
+    return text.lstrip()[:20].lower().startswith(_OBSERVATIONS)
 
 
 def _history_grows(calls: Sequence[Node]) -> bool:
@@ -267,7 +272,7 @@ def _history_grows(calls: Sequence[Node]) -> bool:
         for index, message in enumerate(messages):
             if message.role == "assistant" and message.text and not message.uses and fold(message.text) in answers:
                 later = [m for m in messages[index + 1 :] if m.role == "user" and m.text.strip()]
-                if later and not later[0].text.lstrip().lower().startswith(OBSERVATIONS):
+                if later and not is_observation(later[0].text):
                     return True
     return False
 

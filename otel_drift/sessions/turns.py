@@ -80,13 +80,18 @@ def project_of(step: Step) -> str:
     return _text(step.fact("project")) or _text(resource.get("service.name")) or ""
 
 
-_FACTS = ("app_version", "prompt_name", "prompt_version", "tags", "feedback")
+_FACTS = frozenset({"app_version", "prompt_name", "prompt_version", "tags", "feedback"})
 
 
 def _facts(unit: Unit) -> dict[str, Any]:
     """Facts of the answering call, the outermost step and the wrappers between them; the first that knows one wins."""
     steps = [step for step in dict.fromkeys((unit.call, unit.root, *unit.path)) if step is not None]
-    return {name: next((v for s in steps if (v := s.fact(name)) is not None), None) for name in _FACTS}
+    found: dict[str, Any] = {}
+    for step in steps:
+        for name in step.shape.facts:
+            if name in _FACTS and found.get(name) is None:
+                found[name] = step.fact(name)
+    return found
 
 
 def _text(value: Any) -> str | None:

@@ -22,8 +22,8 @@ class Unit:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = list(nodes)
         self.extra: list[Node] = []
-        self.start = min(n.step.span.start for n in nodes)
-        self.end = max(n.step.span.end for n in nodes)
+        self.start = min([n.step.span.start for n in nodes])
+        self.end = max([n.step.span.end for n in nodes])
         self.traces: list[str] = [nodes[0].step.span.trace_id]
         self.chosen: str | None = None
         self.told = False
