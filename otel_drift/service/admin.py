@@ -29,6 +29,8 @@ SETTING = "serve.admin"
 NAMES_ONLY = frozenset({"blocking", "dead"})
 """Of the details, those that are shown off loopback too: lists of names of parts."""
 MOST_CONNECTIONS = 64
+LEAST_COMPRESSED = 4_096
+"""Bytes of a page from which on it is compressed for who takes that, as Prometheus does."""
 STOP_SECONDS = 2.0
 
 Said = Callable[[], tuple[bool, dict[str, Any]]]
@@ -66,7 +68,8 @@ class Admin:
 
 def _app(metrics: Callable[[], bytes], health: Said, ready: Said, *, inside: bool) -> Starlette:
     try:
-        from starlette import applications, responses, routing
+        from starlette import applications, middleware, responses, routing
+        from starlette.middleware.gzip import GZipMiddleware
     except ImportError as error:
         raise missing("starlette", "serve") from error
 
@@ -108,4 +111,5 @@ def _app(metrics: Callable[[], bytes], health: Said, ready: Said, *, inside: boo
     return applications.Starlette(
         routes=[routing.Route(path, answered(page), methods=["GET"]) for path, page in pages.items()],
         exception_handlers={404: unknown, 405: unknown},
+        middleware=[middleware.Middleware(GZipMiddleware, minimum_size=LEAST_COMPRESSED)],
     )

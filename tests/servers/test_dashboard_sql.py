@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from subprocess import CompletedProcess
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from dashboard import statements
+from dashboard import FILE, statements
 from otel_drift.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -63,3 +66,24 @@ def test_findings_that_people_rejected_or_muted_count_no_more(place: str) -> Non
 
     assert {row["id"]: row["findings"] for row in rows} == standing(place)
     assert before > 0
+
+
+def test_the_role_for_grafana_reads_and_changes_nothing(postgres: PostgresCluster) -> None:
+    """As the container does at its first start: the script first, then otel-drift makes its tables."""
+    psql = shutil.which("psql")
+    assert psql, "comes with the server"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE otel_drift LOGIN SUPERUSER PASSWORD 's3cret'")
+        connection.execute("CREATE DATABASE otel_drift OWNER otel_drift")
+    place = {"PGHOST": "127.0.0.1", "PGPORT": str(postgres.port), "PGPASSWORD": "s3cret"}
+    who = {"POSTGRES_USER": "otel_drift", "POSTGRES_DB": "otel_drift", "POSTGRES_PASSWORD": "reader's"}
+    script = FILE.parents[1] / "docker-compose" / "reader.sh"
+    subprocess.run(["sh", script], env={**os.environ, **place, **who}, check=True, timeout=60)
+    Ledger.open(f"postgresql://otel_drift:s3cret@127.0.0.1:{postgres.port}/otel_drift").close()
+
+    reader = {"host": "127.0.0.1", "port": postgres.port, "user": "otel_drift_reader", "password": "reader's"}
+    with psycopg.connect(dbname="otel_drift", autocommit=True, **reader) as connection:  # type: ignore[arg-type]
+        for statement in statements():
+            assert connection.execute(statement).fetchall() == []  # type: ignore[arg-type]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("DELETE FROM otel_drift_finding")

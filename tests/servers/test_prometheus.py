@@ -209,3 +209,11 @@ def test_promtool_finds_nothing_wrong(require: Callable[[str | None, str], str],
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alertmanager_accepts_the_example(require: Callable[[str | None, str], str]) -> None:
+    program = require(shutil.which("amtool"), "amtool is not installed (Debian: prometheus-alertmanager)")
+    file = EXAMPLES / "docker-compose" / "alertmanager.yml"
+    done = subprocess.run([program, "check-config", file], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr

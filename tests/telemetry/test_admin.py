@@ -44,6 +44,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
         page = httpx.get(f"{url}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 
     assert page.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert page.headers["content-encoding"] == "gzip"
     assert 'otel_drift_findings_total{severity="CRITICAL",type="CONTRADICTION"} 0.0' in page.text
 
 
