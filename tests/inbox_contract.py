@@ -101,6 +101,8 @@ class Desk:
         )  # fmt: skip
 
     def due(self, claim: Claim, session: Session) -> bool:
+        if claim.session_id is not None:  # what came may have changed whose the others are
+            return any(claim.traces[trace].is_own for trace in session.trace_ids)
         return claim.is_due(
             session.trace_ids, now=self.clock.now, settle=self.settle, cap=self.cap, cap_spans=self.cap_spans
         )
@@ -112,8 +114,9 @@ class Desk:
     def audit(self, claim: Claim) -> list[Session]:
         """As the service does: the sessions of the claim that are due; what belongs elsewhere is handed on."""
         found = self.reconstructed(claim)
-        due = [one for one in found if one.session_id == claim.session_id and self.due(claim, one)]
-        mentioned = {trace for one in found for trace in one.trace_ids}
+        own = [one for one in found if claim.session_id in (None, one.session_id)]
+        due = [one for one in own if one.session_id == claim.session_id and self.due(claim, one)]
+        mentioned = {trace for one in own for trace in one.trace_ids}
         audited = {trace: one.key for one in due for trace in one.trace_ids}
         nothing = {t: None for t, state in claim.traces.items() if state.is_own and t not in mentioned}
         elsewhere: dict[str, str] = {}

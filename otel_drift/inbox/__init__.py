@@ -25,6 +25,9 @@ __all__ = ["RECEIVED", "Claim", "Inbox", "InboxCounts", "TraceState"]
 RECEIVED = "receiver"
 """The origin of what was sent to us; what was fetched has the name of its source."""
 
+AT_ONCE = 20_000
+"""Traces that retention picks out before it deletes them."""
+
 
 class Inbox:
     """Received records in the ledger's database; safe to use from threads and several processes.
@@ -108,10 +111,10 @@ class Inbox:
     def records(self, claim: Claim, gap: int) -> Iterator[Record]:
         """The records of a claim as they were when it was made, whole traces, for `sessions.stream`.
 
-        With them come neighbours that only reconstruction can tell apart, the nearest in time up to
-        `reading.NEIGHBOUR_SPANS`. To traces without a session id: all of the place within `gap`, and what was audited
-        together with them before. To a session id: where traces without one are near (`digests.ID_GAP`), these and
-        others' there. What is further away comes by `finish` (`elsewhere`).
+        With them come neighbours that only reconstruction can tell apart, the nearest in time up to a bound
+        (`reading.PLACE_SPANS`, `NEAR_SPANS`). To traces without a session id: all of the place within `gap`, and what
+        was audited together with them before. To a session id: where traces without one are near (`digests.ID_GAP`),
+        these and others' there. What is further away comes by `finish` (`elsewhere`).
         Memory holds a few hundred spans. `claim.traces` knows all traces once the first record is out.
         """
         from otel_drift.inbox import reading
@@ -129,15 +132,15 @@ class Inbox:
 
         Args:
             claim: Whose records were all read.
-            audited: Trace id → key of the session it was audited in, None where it is of no interest: these traces,
-                as they were when claimed, are done.
+            audited: Trace id → key of the session it was audited in, None where it is of no interest (for a claim of a
+                session id: no session of that id has it): these traces, as they were when claimed, are done.
             elsewhere: Trace id → session id, for traces that name none, but were reconstructed into a session that has
                 an id: done here, and that session is opened where it was not audited with them.
         """
         from otel_drift.inbox import claiming
 
         with self._database.writing() as connection:
-            claiming.finish(connection, claim, audited, elsewhere or {})
+            claiming.finish(connection, claim, audited, elsewhere or {}, self._clock())
 
     def put_off(
         self,
@@ -159,11 +162,11 @@ class Inbox:
             audited: As in `finish`.
             elsewhere: As in `finish`.
         """
-        from otel_drift.inbox import claiming
+        from otel_drift.inbox import claiming, settling
 
         with self._database.writing() as connection:
             if audited or elsewhere:
-                claiming.settle(connection, claim, audited or {}, elsewhere or {})
+                settling.note_audited(connection, claim, audited or {}, elsewhere or {})
             claiming.put_off(connection, claim, now=self._clock(), reason=reason, retry_at=retry_at, priority=priority)
 
     def release(self, owner: str) -> None:
@@ -175,17 +178,17 @@ class Inbox:
 
     def earlier_keys(self, trace_ids: Collection[str], origin: str) -> dict[str, str]:
         """Trace id → key of the session it was last audited in; not of traces that were audited in several."""
-        from otel_drift.inbox import claiming
+        from otel_drift.inbox import looking
 
         with self._database.reading() as connection:
-            return claiming.earlier_keys(connection, trace_ids, origin)
+            return looking.earlier_keys(connection, trace_ids, origin)
 
     def traces_of(self, key: str, origin: str) -> set[str]:
         """The traces that were last audited in the session of a key."""
-        from otel_drift.inbox import claiming
+        from otel_drift.inbox import looking
 
         with self._database.reading() as connection:
-            return claiming.traces_of(connection, key, origin)
+            return looking.traces_of(connection, key, origin)
 
     def resume(self, reason: str) -> None:
         """Let what was put off for a reason be handed out again now: the reason is gone."""
@@ -203,14 +206,14 @@ class Inbox:
 
     def counts(self, now: int, *, settle: int, cap: int, cap_spans: int) -> InboxCounts:
         """How much is open, due, held and put off, and how much is kept."""
-        from otel_drift.inbox import claiming
+        from otel_drift.inbox import looking
 
         with self._database.reading() as connection:
-            return claiming.counts(connection, now, settle=settle, cap=cap, cap_spans=cap_spans)
+            return looking.counts(connection, now, settle=settle, cap=cap, cap_spans=cap_spans)
 
     def forgettable(self, *, session: str | None = None, user: str | None = None, before: int | None = None) -> int:
         """How many traces a privacy deletion would delete."""
-        return len(self._chosen(session=session, user=user, before=before, everything=True))
+        return len(self._chosen(session=session, user=user, before=before, everything=True, most=None))
 
     def forget(
         self,
@@ -233,21 +236,32 @@ class Inbox:
         from otel_drift.inbox import forgetting
 
         privacy = for_good if for_good is not None else session is not None or user is not None
-        numbers = self._chosen(session=session, user=user, before=before, everything=privacy)
         given = {"session": session, "user": user, "before": before}
         selector: dict[str, Any] = {
             name: value if name == "before" else True for name, value in given.items() if value is not None
         }
-        return forgetting.delete(self._database, numbers, selector if privacy else None)
+        deleted, more = 0, True
+        while more:
+            numbers = self._chosen(session=session, user=user, before=before, everything=privacy)
+            deleted += forgetting.delete(self._database, numbers, selector if privacy else None)
+            more = len(numbers) == AT_ONCE
+        return deleted
 
     def close(self) -> None:
         """Nothing of its own is open: the ledger closes the database."""
 
-    def _chosen(self, *, session: str | None, user: str | None, before: int | None, everything: bool) -> list[int]:
+    def _chosen(
+        self,
+        *,
+        session: str | None,
+        user: str | None,
+        before: int | None,
+        everything: bool,
+        most: int | None = AT_ONCE,
+    ) -> list[int]:
+        """Numbers of the traces for which all holds that is given; by age alone, at most `most`."""
         from otel_drift.inbox import forgetting
 
-        if session is None and user is None and before is None:
-            return []
         chosen: list[set[int]] = []
         with self._database.reading() as connection:
             if session is not None:
@@ -256,8 +270,9 @@ class Inbox:
                 chosen.append(forgetting.of_user(connection, user))
             if before is not None:
                 unaudited = before if everything else 2 * before - self._clock()
-                chosen.append(set(forgetting.of_age(connection, before, unaudited_before=unaudited)))
-        return sorted(set.intersection(*chosen))
+                limit = None if chosen else most
+                chosen.append(set(forgetting.of_age(connection, before, unaudited_before=unaudited, most=limit)))
+        return sorted(set.intersection(*chosen)) if chosen else []
 
     def _store(self, calls: Sequence[Sequence[Part]]) -> list[int]:
         from otel_drift.inbox import storing

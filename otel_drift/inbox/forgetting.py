@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import Facts, written
-from otel_drift.inbox.claiming import recount
+from otel_drift.inbox.settling import recount
 from otel_drift.ledger import records as columns
 from otel_drift.ledger.database import Database
 from otel_drift.ledger.records import chunks
@@ -29,8 +29,8 @@ _AT_ONCE = 200
 _PAGE = 5000
 
 
-def of_age(connection: Connection, before: int, *, unaudited_before: int) -> list[int]:
-    """Traces whose last records came before a time; those that wait to be audited, before another."""
+def of_age(connection: Connection, before: int, *, unaudited_before: int, most: int | None = None) -> list[int]:
+    """Traces whose last records came before a time, the oldest first; those that wait to be audited, before another."""
     waits = sa.exists(
         sa.select(member.c.trace_number)
         .join(group, group.c.group_id == member.c.group_id)
@@ -42,7 +42,7 @@ def of_age(connection: Connection, before: int, *, unaudited_before: int) -> lis
     )
     query = sa.select(trace.c.trace_number).where(trace.c.received < before)
     query = query.where(sa.or_(trace.c.received < unaudited_before, ~waits))
-    return list(connection.execute(query.order_by(trace.c.received)).scalars())
+    return list(connection.execute(query.order_by(trace.c.received).limit(most)).scalars())
 
 
 def of_session(connection: Connection, session: str) -> set[int]:

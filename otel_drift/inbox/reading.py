@@ -20,8 +20,10 @@ from otel_drift.ledger.schema import inbox_trace as trace
 from otel_drift.model import Record
 from otel_drift.sessions.digests import ID_GAP
 
-NEIGHBOUR_SPANS = 200_000
-"""Most spans of neighbours that are read with a claim; the nearest in time. A day of a place may have millions."""
+PLACE_SPANS = 100_000
+"""Most spans that are read around the due traces of a place, the nearest in time: a day of it may have millions."""
+NEAR_SPANS = 5_000
+"""Most spans of others that are read with a session that has an id; of each kind, the nearest in time."""
 
 _LAST = 2**63 - 1
 _AT_ONCE = 500
@@ -63,23 +65,24 @@ def _of_claim(connection: Connection, claimed: Claim, gap: int) -> list[Any]:
     if claimed.session_id is None:
         waiting = _traces(place).where(member.c.group_id == place, member.c.open_since.is_not(None))
         own = [row for row in connection.execute(waiting) if read(row.trace_id) in claimed.traces]
-        near = _around(connection, place, own, gap)
+        near = _around(connection, place, own, gap, PLACE_SPANS)
         found = {row.trace_number: row for row in (*own, *near)}
         found |= {row.trace_number: row for row in _audited_together(connection, place, list(found.values()))}
     else:
         own = list(connection.execute(_traces(claimed.group).where(member.c.group_id == claimed.group)))
         gap = min(gap, ID_GAP)
-        near = _around(connection, place, own, gap, named=False)
+        near = _around(connection, place, own, gap, NEAR_SPANS, named=False)
         if near:  # then others' traces may be what these belong to
-            near += _around(connection, place, own, gap, named=True)
+            near += _around(connection, place, own, gap, NEAR_SPANS, named=True)
         found = {row.trace_number: row for row in (*near, *own)}
     return sorted(found.values(), key=lambda row: (row.started, row.trace_number))
 
 
 def _around(
-    connection: Connection, place: str, rows: Sequence[Any], gap: int, *, named: bool | None = None
+    connection: Connection, place: str, rows: Sequence[Any], gap: int, most_spans: int, *, named: bool | None = None
 ) -> list[Any]:
-    """What else was at the place within `gap` of these traces, the nearest first, up to a bound."""
+    """What else was at the place within `gap` of these traces, the nearest first, up to so many spans."""
+    known = {row.trace_number for row in rows}
     found: dict[int, tuple[int, Any]] = {}
     kinds = (False, True) if named is None else (named,)
     for first, last in _windows(rows, gap):
@@ -87,11 +90,11 @@ def _around(
         query = query.where(trace.c.ended >= max(first - gap, -_LAST), trace.c.started <= min(last + gap, _LAST))
         for row in connection.execute(query):
             distance = max(0, first - row.ended, row.started - last)
-            known = found.get(row.trace_number)
-            if known is None or known[0] > distance:
+            nearer = found.get(row.trace_number)
+            if row.trace_number not in known and (nearer is None or nearer[0] > distance):
                 found[row.trace_number] = distance, row
     near = []
-    left = NEIGHBOUR_SPANS
+    left = most_spans
     for _, row in sorted(found.values(), key=lambda pair: (pair[0], pair[1].trace_number)):
         left -= row.spans
         if left < 0:

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import Facts, Part, groups_of, part_of, place_id, read, written
-from otel_drift.inbox.claiming import recount, reopen
 from otel_drift.inbox.packing import unlike, unpack
+from otel_drift.inbox.settling import recount, reopen
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import inbox_chunk as chunk
 from otel_drift.ledger.schema import inbox_group as group
