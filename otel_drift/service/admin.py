@@ -29,7 +29,7 @@ SETTING = "serve.admin"
 NAMES_ONLY = frozenset({"blocking", "dead"})
 """Of the details, those that are shown off loopback too: lists of names of parts."""
 MOST_CONNECTIONS = 64
-LEAST_COMPRESSED = 4_096
+LEAST_COMPRESSED = 1_024
 """Bytes of a page from which on it is compressed for who takes that, as Prometheus does."""
 STOP_SECONDS = 2.0
 
