@@ -15,7 +15,7 @@ from otel_drift import pipeline
 from otel_drift.budget import Budget
 from otel_drift.config import Settings
 from otel_drift.errors import LedgerError, OtelDriftError, SourceError
-from otel_drift.inbox import RECEIVED, Inbox
+from otel_drift.inbox import RECEIVED, Claim, Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.model import Session, Unit
 from otel_drift.pipeline import Line
@@ -37,11 +37,11 @@ SECOND = 10**9
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 RANKED = 64
-"""Claims looked at together where a budget is limited."""
+"""Claims ranked together where the budget is limited."""
 MOST_RANKING = 200
 """Steps that only rank before some session is judged all the same: new ones may come faster than they are ranked."""
 AT_ONCE = 256
-"""Sessions judged in one step where it is not."""
+"""Sessions of a place judged in one step where it is not."""
 LONE_WAIT = 30 * MINUTE
 """What a place's sessions without an id wait for a refused one of them: they are one claim, and others may fit."""
 FIRST_RETRY = 30 * SECOND
@@ -81,11 +81,11 @@ class AuditDuty:
 
     While the budget is limited, sessions are ranked before anything is spent. A session not yet ranked is handed out
     before all that are; a step that finds only such sessions ranks them (`risk`) and gives them back, and only once
-    nothing unranked is left over, the riskiest are judged, so that of all that is due at a moment the riskiest come
-    first, over all processes. New records of a session have it ranked anew. What it cannot do: know what comes later
-    the same day (that competes for what is left), undo what was spent, or weigh prices: of what no longer fits into
-    the day, smaller and less risky sessions may still be judged. Sessions without an id are claimed by place, which
-    ranks as its riskiest.
+    nothing unranked is left over, the riskiest are judged: of all that is due at a moment the riskiest come first, over
+    all processes. New records of a session have it ranked anew. What it cannot do: know what comes later the same day
+    (that competes for what is left), undo what was spent, or weigh prices: where a session does not fit into the day
+    any more, less risky ones that are smaller may. Sessions without an id are claimed by place, which ranks as its
+    riskiest. What is judged at once (a few for each worker) is not interrupted for what comes meanwhile.
 
     A session whose traces turned out to belong to another is retired from the ledger once the other is committed.
     """
@@ -186,38 +186,41 @@ class AuditDuty:
 
     def _step(self) -> bool:
         self._begin()
-        settle, cap, cap_spans = self._due
-        lease = self._settings.serve.lease_seconds
-        limit = RANKED if self._limited else max(16, 4 * self._workers)
         now = self._clock()
-        claims = self._inbox.claim(
-            self._owner,
-            now=now,
-            settle=settle,
-            cap=cap,
-            cap_spans=cap_spans,
-            lease=int(lease * SECOND),
-            limit=limit if self._limited or not self._failures else 1,
-        )
+        most = self._most()
+        claims = self._claim(now, most)
+        if self._ranks and len(claims) == most and any(claim.priority >= 0 for claim in claims):
+            claims += self._claim(now, RANKED - most)
         if not claims:
             return False
         cases = [Case(claim, self._line(claim.origin)) for claim in claims]
+        lease = self._settings.serve.lease_seconds
         with holding(self._inbox, claims, self._owner, lease, self._clock), Shelf() as shelf:
             try:
-                times = Times(now, settle, cap, cap_spans)
+                times = Times(now, *self._due)
                 self._read(cases, Reading(self._inbox, self._selection, times, shelf, self._ranks, self._leave_out))
-                if self._limited and len(claims) == limit and self._only_ranks(cases):
-                    self._ranking += 1
-                else:
-                    self._ranking = 0
-                    waiting = [one for case in cases for one in case.left]
-                    self._judge(sorted(waiting, key=lambda one: -one.risk), shelf)
+                waiting = sorted((one for case in cases for one in case.left), key=lambda one: -one.risk)
+                if self._only_ranks(cases):
+                    waiting = []
+                chosen = {one.case for one in waiting[:most]}
                 for case in cases:
-                    self._settle(case)
+                    if case not in chosen:  # given back at once: another process may have room for it
+                        self._settle(case)
+                self._judge([one for one in waiting if one.case in chosen], most, shelf)
+                for case in cases:
+                    if case in chosen:
+                        self._settle(case)
             except OtelDriftError:
                 self._hand_back(cases)
                 raise
         return True
+
+    def _claim(self, now: int, limit: int) -> list[Claim]:
+        settle, cap, cap_spans = self._due
+        lease = int(self._settings.serve.lease_seconds * SECOND)
+        return self._inbox.claim(
+            self._owner, now=now, settle=settle, cap=cap, cap_spans=cap_spans, lease=lease, limit=limit
+        )
 
     def _begin(self) -> None:
         # The budget's own `stop` ends one step only: the day stays open.
@@ -245,24 +248,28 @@ class AuditDuty:
                 self._fail(case, error)
 
     def _only_ranks(self, cases: Sequence[Case]) -> bool:
-        return self._ranking < MOST_RANKING and all(case.claim.priority >= 0 for case in cases)
+        """Whether there may be more that is not ranked, so that nothing is judged yet."""
+        unranked = self._ranks is not None and len(cases) == RANKED and all(one.claim.priority >= 0 for one in cases)
+        self._ranking = self._ranking + 1 if unranked and self._ranking < MOST_RANKING else 0
+        return self._ranking > 0
 
     def _most(self) -> int:
-        """How many sessions are judged in a step; what is known, or refused by the budget, is not counted."""
+        """How many claims are judged in a step."""
         if self._failures:
             return 1
-        return 8 * self._workers if self._limited else AT_ONCE
+        return min(8 * self._workers, RANKED // 2) if self._ranks else max(16, 4 * self._workers)
 
-    def _judge(self, waiting: Sequence[Waiting], shelf: Shelf) -> None:
+    def _judge(self, waiting: Sequence[Waiting], most: int, shelf: Shelf) -> None:
         under_way: deque[Waiting] = deque()
         asked: list[Waiting] = []
         answered: list[Waiting] = []
         failed: list[tuple[Waiting, str]] = []
-        most = self._most()
+        at_once = most if self._ranks or most == 1 else AT_ONCE
 
         def given() -> Iterator[tuple[Session, Line]]:
-            for one in waiting:
-                if self._stopping.is_set() or len(asked) >= most or (most == 1 and under_way):
+            for place, one in enumerate(waiting):
+                # A place may have many; where the budget refused the riskiest, the others may still fit.
+                if self._stopping.is_set() or (place >= at_once and (asked or most == 1)):
                     return
                 one.started = self._clock()
                 under_way.append(one)

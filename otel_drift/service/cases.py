@@ -28,7 +28,7 @@ class Times:
     cap_spans: int
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Case:
     """A claim under way.
 
