@@ -128,7 +128,7 @@ def payload(alerts: Sequence[Alert]) -> bytes:
 
 
 def _record(alert: Alert) -> dict[str, Any]:
-    return {
+    told = {
         "key": alert.key,
         "kind": alert.kind,
         "state": alert.state,
@@ -149,3 +149,9 @@ def _record(alert: Alert) -> dict[str, Any]:
         "quotes": list(alert.quotes),
         "details": dict(alert.details),
     }
+    return {name: _encodable(value) for name, value in told.items()}
+
+
+def _encodable(value: Any) -> Any:
+    """Text as UTF-8 can hold it: lone surrogates written as escapes."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

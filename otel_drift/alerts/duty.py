@@ -184,13 +184,17 @@ class AlertDuty:
         most = max(1, MOST >> 2 * min(state.refusals, 4))
         news = self._book.due(channel.name, now, most)
         sent = tuple(at for at in state.sent if 0 <= now - at < HOUR)
+        more = False
         if news and _is_ripe(news, now, pace.group, most) and len(sent) < pace.per_hour:
             self._book.attempt(channel.name, news, (*sent, now))
-            return self._notify(channel, news, state, now) and len(news) == most
+            if not self._notify(channel, news, state, now):
+                return False
+            more, state = len(news) == most, self._book.state(channel.name)
         if channel.alerter.repeats:
             again = self._book.to_repeat(channel.name, now - pace.repeat, now, most)
-            return bool(again) and self._notify(channel, again, state, now) and len(again) == most
-        return False
+            if again and self._notify(channel, again, state, now):
+                more |= len(again) == most
+        return more
 
     def _notify(self, channel: Channel, rows: Sequence[AlertRow], state: AlerterState, now: int) -> bool:
         """Tell, and note what became of it; False where it failed."""
@@ -213,7 +217,7 @@ class AlertDuty:
             pause = min(LONGEST_PAUSE, max(pause, int(asked * SECOND)))
         self._book.set_state(
             channel.name,
-            sent=state.sent,  # what did not go out does not count
+            sent=state.sent,  # as before: what did not go out does not count
             failures=state.failures + 1,
             refusals=min(4, state.refusals + 1) if refused else state.refusals,
             retry_at=now + pause,

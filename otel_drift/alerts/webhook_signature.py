@@ -8,7 +8,6 @@ Needs nothing but the standard library, so receivers can copy or import it.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import time
@@ -82,7 +81,7 @@ def secret_bytes(secret: str) -> bytes:
         text = secret[len(_PREFIX) :]
         try:
             key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-        except binascii.Error:
+        except ValueError:  # also of characters that are no ASCII
             raise ValueError("what follows whsec_ is not base64") from None
     else:
         key = secret.encode("utf-8", "surrogateescape")

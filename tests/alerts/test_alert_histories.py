@@ -129,4 +129,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=40, stateful_step_count=25, deadline=None, derandomize=True)
+TestHistories.settings = settings(max_examples=15, stateful_step_count=20, deadline=None, derandomize=True)
