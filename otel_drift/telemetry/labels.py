@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import unicodedata
 from collections.abc import Sequence
 
 OTHER = "other"
@@ -57,5 +56,7 @@ def cleaned(value: object) -> str:
     if not isinstance(value, str):
         return UNKNOWN
     # Far more than is kept is not looked at: the value may be a trace's, of any size.
-    printable = "".join(" " if unicodedata.category(one)[0] in "CZ" else one for one in value[: 4 * LONGEST])
-    return " ".join(printable.split())[:LONGEST] or UNKNOWN
+    head = value[: 4 * LONGEST]
+    if not head.isprintable():
+        head = "".join(one if one.isprintable() else " " for one in head)
+    return " ".join(head.split())[:LONGEST].rstrip() or UNKNOWN
