@@ -80,7 +80,8 @@ class Reading:
         with SpanSpool() as spool:
             records = self.inbox.records(claim, int(line.options.gap_seconds * 1e9))
             for session in sessions.stream(pipeline.foreign(records, line), spool, line.options):
-                mentioned.update(session.trace_ids)
+                if claim.session_id in (None, session.session_id):  # a trace may name several sessions
+                    mentioned.update(session.trace_ids)
                 if session.session_id is not None and claim.session_id is None:
                     theirs = (trace for trace in session.trace_ids if (claim.origin, trace) not in self.taken)
                     case.elsewhere |= dict.fromkeys(theirs, session.session_id)
