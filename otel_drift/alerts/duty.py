@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -34,8 +35,8 @@ KEPT = 90 * 24 * HOUR
 class Telling(Protocol):
     """The part of the telemetry that hears of alerts."""
 
-    def alerted(self, alerter: str, state: str, ok: bool) -> None:
-        """An alert was told, or was not."""
+    def alerted(self, alerter: str, state: str, ok: bool, number: int = 1) -> None:
+        """Alerts were told, or were not."""
         ...
 
 
@@ -87,7 +88,7 @@ class AlertDuty:
         pace: How often.
         links_for: The links for a trace id.
         quotes: Let quotes leave, cut and inert.
-        telemetry: Hears of every alert.
+        telemetry: Hears of every alert that is told, repetitions aside, and of every try that fails.
         conditions: Hears of alerters that fail.
         clock: Nanoseconds since the epoch.
 
@@ -199,7 +200,7 @@ class AlertDuty:
     def _notify(self, channel: Channel, rows: Sequence[AlertRow], state: AlerterState, now: int) -> bool:
         """Tell, and note what became of it; False where it failed."""
         error = self._tried(channel, self._alerts(channel, rows, now))
-        self._count(channel, rows, ok=error is None)
+        self._count(channel, rows, error)
         if error is None:
             right = {"failures": 0, "refusals": max(0, state.refusals - 1), "retry_at": None, "reason": None}
             done = self._book.called if channel.subject.kind == "action" else self._book.told
@@ -253,10 +254,13 @@ class AlertDuty:
             made.append(one)
         return made
 
-    def _count(self, channel: Channel, rows: Sequence[AlertRow], *, ok: bool) -> None:
-        if self._telemetry:
-            for row in rows:
-                self._telemetry.alerted(channel.name, "firing" if row.state == "firing" else "resolved", ok)
+    def _count(self, channel: Channel, rows: Sequence[AlertRow], error: Exception | None) -> None:
+        if self._telemetry is None:
+            return
+        counted = rows if error else [row for row in rows if row.due is not None]
+        states = Counter("firing" if row.state == "firing" else "resolved" for row in counted)
+        for state, number in states.items():
+            self._telemetry.alerted(channel.name, state, error is None, number)
 
 
 def _is_ripe(news: Sequence[AlertRow], now: int, group: int, most: int) -> bool:

@@ -26,8 +26,8 @@ class Heard:
         self.alerts: list[tuple[str, str, bool]] = []
         self.wrong: dict[str, str] = {}
 
-    def alerted(self, alerter: str, state: str, ok: bool) -> None:
-        self.alerts.append((alerter, state, ok))
+    def alerted(self, alerter: str, state: str, ok: bool, number: int = 1) -> None:
+        self.alerts += [(alerter, state, ok)] * number
 
     def note(self, name: str, message: str) -> None:
         self.wrong[name] = message
@@ -160,13 +160,15 @@ def test_killed_while_telling_and_withdrawn_meanwhile_it_is_resolved(open_desk: 
 
 
 def test_an_alerter_that_wants_repetitions_gets_them_until_it_ends(open_desk: OpenDesk) -> None:
-    desk = open_desk(Remembering(repeats=True), pace={"per_hour": 2})
+    heard = Heard()
+    desk = open_desk(Remembering(repeats=True), pace={"per_hour": 2}, telemetry=heard)
     desk.commit(result(1, critical(1)))
     for minute in range(10):
         desk.step(60)
         if minute == 4:
             desk.restart()
     assert desk.told == [[("s1", "firing")]] * 10, "repetitions do not count as notifications"
+    assert heard.alerts == [("memory", "firing", True)], "nor as alerts"
     for (one,) in desk.alerters[0].told:
         assert one.holds_until is not None
     last = desk.alerters[0].told[-1][0]
