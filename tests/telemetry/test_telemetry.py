@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,6 +28,7 @@ from otel_drift.retry import RetryPolicy
 from otel_drift.telemetry import MOST_ORIGINS, Telemetry
 from otel_drift.telemetry.instruments import INSTRUMENTS
 from otel_drift.telemetry.labels import LONGEST, Bounded, BoundedTuples, cleaned
+from otel_drift.telemetry.possible import possible_types
 
 
 @pytest.fixture
@@ -305,3 +308,16 @@ def test_turns_are_counted_with_their_session(telemetry: Telemetry) -> None:
     assert value(telemetry, "otel_drift_turns_total") == 4
     assert value(telemetry, "otel_drift_sessions_total", outcome="clean") == 1
     assert value(telemetry, "otel_drift_sessions_total", outcome="not_sampled") == 1
+
+
+def test_whatever_an_audit_finds_was_there_at_zero(
+    examples: Path, otel_drift: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    types = possible_types()
+    done = otel_drift("audit", examples, "--audits", ",".join(sorted(types)), "--format", "json")
+    found = {
+        (unit["audit"], one["type"]) for unit in map(json.loads, done.stdout.splitlines()) for one in unit["findings"]
+    }
+
+    assert len({audit for audit, _ in found}) >= 3, done.stderr
+    assert all(name in types[audit] for audit, name in found), found
