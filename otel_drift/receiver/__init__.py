@@ -107,6 +107,16 @@ class Receiver:
             self.stop(0)
             raise
 
+    def problem(self) -> str | None:
+        """Why senders are told to wait right now, for people; None where they are not. May wait for the database."""
+        from otel_drift.receiver.refusals import Refusal
+
+        try:
+            self._admission.look()
+        except Refusal as refusal:
+            return str(refusal)
+        return None
+
     def stop(self, grace: float) -> None:
         """Refuse what comes from now on, wait up to `grace` seconds for requests under way, and close."""
         self._admission.stopping = True

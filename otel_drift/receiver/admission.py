@@ -27,6 +27,9 @@ MOST_REQUESTS = 256
 """Requests under way at the same time."""
 LOOK_SECONDS = 2.0
 """Between two looks at what is kept and at the disk."""
+_SAY_SECONDS = 60.0
+_LONG = 10**18
+"""What is due is not asked for, which spares looking for it."""
 
 
 class Admission:
@@ -52,6 +55,7 @@ class Admission:
         self._looking = threading.Lock()
         self._looked: float | None = None
         self._full: tuple[str, str] | None = None
+        self._said: tuple[str, float] | None = None
 
     def ticket(self, size: int = 0) -> Ticket:
         """Let a request in that has `size` bytes; to be entered and left (``with``).
@@ -85,6 +89,15 @@ class Admission:
         if full is not None:
             raise Refusal(*full)
 
+    def say(self, error: LedgerError) -> None:
+        """Log what the database says, but not with every request."""
+        said, now = str(error), time.monotonic()
+        with self._lock:
+            if self._said is not None and self._said[0] == said and now - self._said[1] < _SAY_SECONDS:
+                return
+            self._said = said, now
+        log.warning("receiver: %s", said)
+
     def _is_stale(self) -> bool:
         return self._looked is None or time.monotonic() - self._looked > LOOK_SECONDS
 
@@ -93,9 +106,9 @@ class Admission:
         if self._folder is not None and shutil.disk_usage(self._folder).free < self._least_disk:
             return "disk", f"less than {self._least_disk / MB:g} MB are free on the disk"
         try:
-            kept = self._inbox.counts(time.time_ns(), settle=0, cap=0, cap_spans=1).bytes
+            kept = self._inbox.counts(time.time_ns(), settle=_LONG, cap=_LONG, cap_spans=_LONG).bytes
         except LedgerError as error:
-            log.warning("receiver: %s", error)
+            self.say(error)
             return "ledger", "the database cannot be read"
         if kept > self._most_backlog:
             return "backlog", f"more than {self._most_backlog / MB:g} MB are kept"

@@ -35,6 +35,8 @@ MESSAGE_SECONDS = 30.0
 MOST_READ = 16
 """Messages read at the same time: their size is not known before."""
 MOST_CONNECTIONS = 512
+_STREAMS = 128
+"""Calls on one connection; a sender keeps further ones back."""
 _HANDSHAKE_MS = 10_000
 _IDLE_MS = 600_000
 _PING_MS = 10_000
@@ -117,6 +119,7 @@ class GrpcServer:
             options=[
                 ("grpc.so_reuseport", 0),  # else a second process takes the same port without a word
                 ("grpc.max_receive_message_length", self._admission.most_unpacked),
+                ("grpc.max_concurrent_streams", _STREAMS),
                 ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_MS),

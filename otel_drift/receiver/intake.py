@@ -95,7 +95,7 @@ class Intake:
         try:
             self._inbox.add(records)
         except LedgerError as error:
-            log.warning("receiver: %s", error)
+            self._admission.say(error)
             raise Refusal("ledger", "the database cannot be written", len(records)) from error
         except Exception as error:  # nothing was acknowledged, so the sender may try again
             log.error("receiver: a request could not be kept: %s", type(error).__name__)

@@ -53,9 +53,11 @@ def test_a_full_backlog(tmp_path: Path) -> None:
             accepted += 1
             assert accepted < 100
         told_to_wait(desk, 503, UNAVAILABLE)
+        assert desk.receiver.problem() == "more than 0.001 MB are kept"
         assert {reason for _, reason, _ in desk.telemetry.refusals} == {"backlog"}
         assert desk.spans_kept() == 20 * accepted
         desk.inbox.forget(before=2**62, for_good=True)
+        assert desk.receiver.problem() is None
         assert desk.post("traces", BATCH).status_code == 200
 
 
@@ -78,10 +80,11 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert desk.post("traces", BATCH).status_code == 200
 
 
-def test_a_database_that_fails_and_comes_back(tmp_path: Path) -> None:
+def test_a_database_that_fails_and_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with receiving(tmp_path) as desk:
         desk.inbox.failure = lambda: LedgerError("ledger x cannot be written: the disk is full")
         told_to_wait(desk, 503, UNAVAILABLE)
+        assert caplog.text.count("the disk is full") == 1  # not with every request
         desk.inbox.failure = lambda: RuntimeError("anything else")
         told_to_wait(desk, 503, UNAVAILABLE)
         assert desk.spans_kept() == 0
