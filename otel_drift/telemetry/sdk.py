@@ -33,6 +33,8 @@ MOST_SERIES = 20_000
 """Series of one metric; the SDK adds up what comes beyond. Labels are bounded so that nothing does."""
 EXPORT_SECONDS = 5.0
 """For sending metrics or spans by OTLP, the exporter's own retries included; a stop waits as long for the last ones."""
+READ_SECONDS = 2.0
+"""For what several gauges show, before they show nothing; Prometheus gives up on a page after 10 by default."""
 
 Reading: TypeAlias = float | Mapping[str, float] | None
 """What a gauge shows: a number, one for each value of its label, or nothing right now."""
@@ -93,7 +95,7 @@ class Meters:
 
     def gauges(self, names: Iterable[str], read: Callable[[], Mapping[str, Reading]]) -> None:
         """Show what `read` says for each of `names` (without ``otel_drift.``), read once for all of them."""
-        shared = _Once(read)
+        shared = _Shared(read)
         for name in names:
             one = INSTRUMENTS[f"otel_drift.{name}"]
             if one.kind != "gauge":
@@ -113,25 +115,40 @@ class Meters:
         self._provider.shutdown()
 
 
-class _Once:
-    """Reads at most once a second: the gauges of one collection share a reading. A reading that fails shows nothing."""
+class _Shared:
+    """One reading for the gauges of a collection, at most once a second. What fails or takes too long shows nothing.
+
+    The metrics must be there above all when the database is not.
+    """
 
     def __init__(self, read: Callable[[], Mapping[str, Reading]]) -> None:
         self._read = read
         self._lock = threading.Lock()
-        self._at = float("-inf")
+        self._thread: threading.Thread | None = None
+        self._began = self._ended = float("-inf")
         self._last: Mapping[str, Reading] = {}
 
     def __call__(self) -> Mapping[str, Reading]:
         with self._lock:
-            if time.monotonic() - self._at >= 1.0:
-                try:
-                    self._last = self._read()
-                except Exception as error:  # the database may be gone: no number rather than a wrong one
-                    log.debug("a gauge cannot be read: %s", type(error).__name__)
-                    self._last = {}
-                self._at = time.monotonic()
-            return self._last
+            if self._thread is None and time.monotonic() - self._ended >= 1.0:
+                # A daemon: it holds nothing that a stop would have to wait for.
+                self._thread = threading.Thread(target=self._run, name="gauges", daemon=True)
+                self._began = time.monotonic()
+                self._thread.start()
+            thread, until = self._thread, self._began + READ_SECONDS
+        if thread is not None:
+            thread.join(max(0.0, until - time.monotonic()))
+        with self._lock:
+            return self._last if self._thread is None else {}
+
+    def _run(self) -> None:
+        try:
+            last = self._read()
+        except Exception as error:  # no number rather than a wrong one
+            log.debug("a gauge cannot be read: %s", type(error).__name__)
+            last = {}
+        with self._lock:
+            self._last, self._ended, self._thread = last, time.monotonic(), None
 
 
 def _observed(

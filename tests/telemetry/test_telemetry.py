@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from otel_drift.errors import ConfigError, RetryableJudgeError
 from otel_drift.faults import Fault
 from otel_drift.model import Attempt, Rejection
 from otel_drift.retry import RetryPolicy
-from otel_drift.telemetry import MOST_ORIGINS, Telemetry
+from otel_drift.telemetry import MOST_ORIGINS, Telemetry, sdk
 from otel_drift.telemetry.instruments import INSTRUMENTS
 from otel_drift.telemetry.labels import LONGEST, Bounded, BoundedTuples, cleaned
 from otel_drift.telemetry.possible import possible_types
@@ -253,6 +254,32 @@ def test_a_gauge_shows_what_is_read_and_nothing_where_that_fails(telemetry: Tele
         telemetry.gauge("backlog.opened", lambda: 1)
     with pytest.raises(KeyError, match="no gauge"):
         telemetry.gauge("turns", lambda: 1)
+
+
+def test_a_gauge_that_takes_too_long_keeps_nobody_waiting(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database hangs, and the other metrics say that something is wrong; then it answers again."""
+    monkeypatch.setattr(sdk, "READ_SECONDS", 0.05)
+    answering = threading.Event()
+    read = threading.Event()
+
+    def hanging() -> dict[str, object]:
+        answering.wait(60)
+        read.set()
+        return {"backlog.open": 7, "backlog.due": 3}
+
+    telemetry.gauges(["backlog.open", "backlog.due"], hanging)
+    telemetry.gauge("degraded", lambda: 1)
+    page = families(telemetry)
+    assert "otel_drift_backlog_open" not in page
+    assert page["otel_drift_degraded"].samples[0].value == 1
+
+    answering.set()
+    assert read.wait(60)
+    while (seen := families(telemetry)).keys().isdisjoint({"otel_drift_backlog_open"}):
+        pass
+    assert seen["otel_drift_backlog_due"].samples[0].value == 3
 
 
 def test_the_page_has_exactly_what_the_table_says(telemetry: Telemetry) -> None:
