@@ -118,11 +118,10 @@ class SpanSpool:
         """
         if self._database is not None and (self._spans or self._logs):
             self._spill()
-        spans: list[Span] = []
-        for trace_id in [trace_ids] if isinstance(trace_ids, str) else dict.fromkeys(trace_ids):
-            spans += self._trace(trace_id)
-        spans.sort(key=_order)
-        return spans
+        wanted = [trace_ids] if isinstance(trace_ids, str) else list(dict.fromkeys(trace_ids))
+        if len(wanted) == 1:
+            return self._trace(wanted[0])
+        return sorted((span for trace_id in wanted for span in self._trace(trace_id)), key=_order)
 
     def close(self) -> None:
         """Forget everything and delete the files."""
@@ -207,7 +206,7 @@ class SpanSpool:
             else:
                 self.orphan_logs += len(records)
         ordered = sorted(spans.values(), key=_order)
-        return ordered if _parents_come_first(ordered, spans) else _without_cycles(spans)
+        return ordered if _parents_come_first(ordered, spans) else sorted(_without_cycles(spans), key=_order)
 
     def _unpack_span(self, trace_id: str, packed: bytes) -> Span:
         (

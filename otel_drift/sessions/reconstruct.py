@@ -122,22 +122,20 @@ def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions
             else:
                 f.add(record, identity)
 
-    def steps_of(spans: Iterable[Span]) -> dict[str, Trace]:
-        forget()
-        steps: dict[str, list[Step]] = {}
-        for span in spans:
-            steps.setdefault(span.trace_id, []).append(read(span, options.session_attributes))
-        return {trace: Trace(own) for trace, own in steps.items()}
+    def trace_of(spans: Iterable[Span]) -> Trace:
+        return Trace([read(span, options.session_attributes) for span in spans])
 
     def units(trace: str) -> Sequence[Unit]:
-        loaded = steps_of(spool.load([trace])).get(trace)
-        return loaded.units if loaded is not None else ()
+        forget()
+        return trace_of(spool.load([trace])).units
 
     with index:
         for group in link(index, units, options):
-            spans = spool.load(group.trace_ids)  # an error of the disk is no session's and ends the run
+            # an error of the disk is no session's and ends the run
+            spans = {trace: found for trace in group.traces if (found := spool.load([trace]))}
+            forget()
             try:
-                session = build(group, steps_of(spans), options)
+                session = build(group, {trace: trace_of(own) for trace, own in spans.items()}, options)
             except Exception as error:
                 session = _failed(group, error)
             if session is not None:
