@@ -161,6 +161,29 @@ class AuditDutyContract:
         assert desk.counts().put_off == {"judge": 1}
         assert "judge" not in desk.notes.now
 
+    def test_one_session_of_a_place_that_the_judge_cannot_take_keeps_no_other_waiting(self, desk: Desk) -> None:
+        bad = f"{101:032x}"
+        desk.judge.fails = lambda name: RetryableJudgeError("slow", reason="timeout") if name == bad else None
+        seen = 0
+        for number in range(1, 12):
+            first = f"Returns take {number}0 days."
+            pair = [("Question 1: how long do returns take?", first)]
+            talk = [
+                *turn(number * 100 + 1, None, 1, first),
+                *turn(number * 100 + 2, None, 2, f"Yes, {number}0 days.", history=pair),
+            ]
+            desk.receive(talk)
+            for _ in range(4):  # where it alone is asked, the judge may be down
+                desk.work().clock.later(5 * SECOND)
+            assert len(desk.results()) == number - 1
+            assert desk.counts().put_off == {"judge": 1}
+            seen = desk.judge.asked.count(bad)
+        assert 3 < seen < 12  # ever more rarely
+        desk.clock.later(80 * HOUR)
+        desk.work()
+        assert len(desk.results()) == 11
+        assert desk.counts().open == 0
+
     def test_what_does_not_pass_is_a_result(self, desk: Desk) -> None:
         desk.judge.fails = lambda name: PermanentJudgeError("no", reason="content_filter")
         desk.receive(conversation(1)).work()

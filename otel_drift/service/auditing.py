@@ -22,12 +22,14 @@ from otel_drift.pipeline import Line
 from otel_drift.protocols import Window
 from otel_drift.reasons import PASSING, explain
 from otel_drift.selection import Selection
-from otel_drift.service.cases import Case, Reading, Times, Waiting, moved
+from otel_drift.service.cases import Case, Reading, Times, Waiting
 from otel_drift.service.daily_budget import DailyBudget
 from otel_drift.service.daily_runs import DailyRuns
 from otel_drift.service.holding import holding
-from otel_drift.service.ranking import Ranking, priority_of
+from otel_drift.service.ranking import Ranking
+from otel_drift.service.resting import Backoff, Resting
 from otel_drift.service.risk import embedded
+from otel_drift.service.settling import Settling
 from otel_drift.service.shelf import Shelf
 from otel_drift.telemetry import Telemetry
 
@@ -42,13 +44,9 @@ MOST_RANKING = 200
 """Steps that only rank before some session is judged all the same: new ones may come faster than they are ranked."""
 AT_ONCE = 256
 """Sessions of a place judged in one step where it is not."""
-LONE_WAIT = 30 * MINUTE
-"""What a place's sessions without an id wait for a refused one of them: they are one claim, and others may fit."""
-FIRST_RETRY = 30 * SECOND
-LONGEST_RETRY = 15 * MINUTE
-LONGEST_OWN_RETRY = 6 * HOUR
+JUDGE_DOWN = Backoff(30 * SECOND, 15 * MINUTE)
+JUDGE_FAILS_IT = Backoff(30 * SECOND, 6 * HOUR)
 """Where the judge answers others, but not this session."""
-MOST_FAILURES = 8
 LONGEST_PAUSE = 120.0
 """Seconds between two tries of a judge that answers nobody."""
 _LEDGER_FAILED = "internal_error: LedgerError"
@@ -144,6 +142,8 @@ class AuditDuty:
         )
         self._due = (int(serve.settle_minutes * MINUTE), int(serve.cap_minutes * MINUTE), serve.cap_spans)
         self._runs = DailyRuns(self._ledger, {"serve": owner, "paths": sorted(lines), "judge": first.judge.name}, clock)
+        self._resting = Resting(self._due[0], clock)
+        self._settling = Settling(inbox, first.ledger, self._runs, self._resting, telemetry, self.done, clock)
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._portion = Budget()
@@ -198,22 +198,34 @@ class AuditDuty:
         with holding(self._inbox, claims, self._owner, lease, self._clock), Shelf() as shelf:
             try:
                 times = Times(now, *self._due)
-                self._read(cases, Reading(self._inbox, self._selection, times, shelf, self._ranks, self._leave_out))
+                self._read(cases, self._reading(times, shelf))
                 waiting = sorted((one for case in cases for one in case.left), key=lambda one: -one.risk)
                 if self._only_ranks(cases):
                     waiting = []
                 chosen = {one.case for one in waiting[:most]}
                 for case in cases:
                     if case not in chosen:  # given back at once: another process may have room for it
-                        self._settle(case)
+                        self._settling.settle(case, ranked=self._ranks is not None)
                 self._judge([one for one in waiting if one.case in chosen], most, shelf)
                 for case in cases:
                     if case in chosen:
-                        self._settle(case)
+                        self._settling.settle(case, ranked=self._ranks is not None)
             except OtelDriftError:
-                self._hand_back(cases)
+                self._settling.hand_back(cases, self._owner)
                 raise
         return True
+
+    def _reading(self, times: Times, shelf: Shelf) -> Reading:
+        return Reading(
+            inbox=self._inbox,
+            selection=self._selection,
+            times=times,
+            shelf=shelf,
+            left_out=self._settling.leave_out,
+            risk=self._ranks.of if self._ranks else lambda *_: 0.0,
+            rests=self._resting.of,
+            keep_open=self._resting.keep_open,
+        )
 
     def _claim(self, now: int, limit: int) -> list[Claim]:
         settle, cap, cap_spans = self._due
@@ -245,7 +257,7 @@ class AuditDuty:
             except (LedgerError, SourceError):
                 raise
             except Exception as error:  # one bad session stops no other
-                self._fail(case, error)
+                self._settling.cannot_read(case, error)
 
     def _only_ranks(self, cases: Sequence[Case]) -> bool:
         """Whether there may be more that is not ranked, so that nothing is judged yet."""
@@ -294,21 +306,21 @@ class AuditDuty:
         try:
             made = list(pipeline.committed(settled, replace(line, run_id=self._runs.run_id())))
         except LedgerError:
-            one.case.late["error"] = self._retry_at(one.case, FIRST_RETRY, LONGEST_RETRY)
+            self._resting.put_off(one, "error", JUDGE_DOWN)
             raise
         except Exception as error:  # one bad session stops no other
-            self._fail(one.case, error, one)
+            self._settling.fail(one, error)
             return
         for unit in made:
             self._runs.add(unit)
             self._telemetry.unit(unit)
         if reason is None:
-            self._done_with(one, one.key)
+            self._settling.done_with(one, one.key)
             outcome = min((unit.outcome for unit in made), key=_GRAVITY.index, default="not_applicable")
             self.done[outcome] += 1
             self._telemetry.session(outcome, session, made, started=one.started, ended=self._clock())
         elif reason == "budget_exhausted" and not self._portion.exhausted:
-            one.case.late["budget"] = self._after_budget(one.case)
+            self._resting.put_off(one, "budget", self.budget.next_day)
             self._note("budget", "the day's budget is used up: sessions wait until 00:00 UTC, the riskiest come first")
 
     def _settled(self, one: Waiting, session: Session, line: Line, units: list[Unit]) -> tuple[list[Unit], str | None]:
@@ -334,10 +346,9 @@ class AuditDuty:
         return [*keep, *(unit for key, unit in made.items() if key in passing)], None
 
     def _note_judge(self, answered: Sequence[Waiting], failed: Sequence[tuple[Waiting, str]]) -> None:
-        longest = LONGEST_OWN_RETRY if answered else LONGEST_RETRY
         for one, _reason in failed:
             if one in one.case.left:
-                one.case.late["judge"] = self._retry_at(one.case, FIRST_RETRY, longest)
+                self._resting.put_off(one, "judge", JUDGE_FAILS_IT if answered else JUDGE_DOWN)
         if answered:
             self._failures = 0
             self._clear("judge")
@@ -345,71 +356,6 @@ class AuditDuty:
             self._failures += 1
             self._pause_until = self._monotonic() + min(LONGEST_PAUSE, 2.0 ** min(self._failures, 10))
             self._note("judge", f"the judge does not answer, sessions wait: {explain(failed[-1][1])}")
-
-    # --- what becomes of a claim ---
-
-    def _settle(self, case: Case) -> None:
-        """Tell the inbox what became of a claim, and the ledger which sessions are none any more."""
-        claim = case.claim
-        for key in moved(self._inbox, claim.origin, case.audited):
-            self._ledger.retire_session(key, self._runs.run_id())
-        if not case.late and not case.left:
-            self._inbox.finish(claim, case.audited, elsewhere=case.elsewhere)
-            return
-        # What was not reached in this step was refused nothing: it only gives way, which costs it no attempt.
-        reason = next((one for one in ("error", "judge", "budget") if one in case.late), "budget")
-        self._inbox.put_off(
-            claim,
-            reason=reason,
-            retry_at=case.late.get(reason) or self._clock(),
-            priority=priority_of(max(one.risk for one in case.left)) if self._ranks and case.left else None,
-            audited=case.audited,
-            elsewhere=case.elsewhere,
-        )
-
-    def _fail(self, case: Case, error: Exception, one: Waiting | None = None) -> None:
-        """Put off what something unexpected came of, a claim or a session of it, longer each time; at last give up."""
-        log.debug("a session could not be audited", exc_info=error)
-        if case.claim.attempts < MOST_FAILURES:
-            longest = HOUR if case.claim.session_id is not None else LONE_WAIT
-            case.late["error"] = self._retry_at(case, MINUTE, longest)
-            return
-        group = case.claim.group
-        log.warning("given up after %d tries (%s): group %s of the inbox", MOST_FAILURES, type(error).__name__, group)
-        if one is not None:
-            self._done_with(one, None)
-        else:
-            for left in list(case.left):
-                self._done_with(left, None)
-            own = (trace for trace, state in case.claim.traces.items() if state.is_own)
-            case.audited = dict.fromkeys(own) | case.audited
-        self._leave_out("failed")
-
-    def _done_with(self, one: Waiting, key: str | None) -> None:
-        one.case.left.remove(one)
-        one.case.audited |= dict.fromkeys(one.trace_ids, key)
-
-    def _hand_back(self, cases: Sequence[Case]) -> None:
-        """After the ledger failed: what can be given back is, the rest is free once its lease is over."""
-        try:
-            for case in cases:
-                if "error" in case.late:
-                    self._inbox.put_off(case.claim, reason="error", retry_at=case.late["error"])
-            self._inbox.release(self._owner)
-        except LedgerError as error:
-            log.debug("claims are left to their lease: %s", error)
-
-    def _leave_out(self, reason: str) -> None:
-        self.done[reason] += 1
-        self._runs.count(reason)
-        self._telemetry.session(reason)
-
-    def _retry_at(self, case: Case, first: int, longest: int) -> int:
-        return self._clock() + min(longest, first << min(max(case.claim.attempts, 0), 20))
-
-    def _after_budget(self, case: Case) -> int:
-        midnight = self.budget.next_day
-        return midnight if case.claim.session_id is not None else min(midnight, self._clock() + LONE_WAIT)
 
     # --- what is said ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from otel_drift import pipeline, sessions
@@ -11,7 +11,6 @@ from otel_drift.inbox import Claim, Inbox
 from otel_drift.model import Session
 from otel_drift.pipeline import Line
 from otel_drift.selection import Choice, Selection
-from otel_drift.service.ranking import Ranking
 from otel_drift.service.shelf import Shelf
 from otel_drift.spool import SpanSpool
 
@@ -33,7 +32,7 @@ class Case:
     """A claim under way.
 
     `audited` and `elsewhere` are what the inbox is told of it in the end; `left` are its sessions that are not done;
-    `late` is why it is put off, and until when.
+    `late` is why it is put off, and until when; `resting` how risky the worst is of its sessions that rest.
     """
 
     claim: Claim
@@ -42,14 +41,20 @@ class Case:
     elsewhere: dict[str, str] = field(default_factory=dict)
     left: list[Waiting] = field(default_factory=list)
     late: dict[str, int] = field(default_factory=dict)
+    resting: float = 0.0
+    is_read: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """A session that waits to be judged: where it is on the shelf, how risky it looks, since when it waits."""
+    """A session that waits to be judged: where it is on the shelf, how risky it looks, since when it waits.
+
+    `name` stands for the session as it is now: another, once records came.
+    """
 
     case: Case
     place: int
+    name: int
     key: str
     trace_ids: tuple[str, ...]
     since: int
@@ -57,15 +62,31 @@ class Waiting:
     started: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Why a session of a place rests, since and until when, after how many tries."""
+
+    reason: str
+    since: int
+    until: int
+    tries: int
+
+
 @dataclass(slots=True)
 class Reading:
-    """Rebuilds the sessions of claims. `left_out` is told of each session that is not audited, and why."""
+    """Rebuilds the sessions of claims.
+
+    `left_out` is told of each session that is not audited, and why; `rests` says of sessions without an id which rest,
+    and `risk` how risky each is.
+    """
 
     inbox: Inbox
     selection: Selection
     times: Times
     shelf: Shelf
-    ranks: Ranking | None
+    risk: Callable[[int, Claim, Session], float]
+    rests: Callable[[int], Rest | None]
+    keep_open: Callable[[Case, Rest, float], None]
     left_out: Callable[[str], None]
     taken: set[tuple[str, str]] = field(default_factory=set)
 
@@ -89,6 +110,7 @@ class Reading:
                     self._take(session, case)
         nothing = (trace for trace, state in claim.traces.items() if state.is_own and trace not in mentioned)
         case.audited |= dict.fromkeys(nothing)
+        case.is_read = True
 
     def _is_due(self, session: Session, claim: Claim) -> bool:
         if claim.session_id is not None:
@@ -110,24 +132,20 @@ class Reading:
             return
         if claim.session_id is not None:
             self.taken |= names
-        states = (claim.traces[trace] for trace in session.trace_ids if trace in claim.traces)
+        states = [claim.traces[trace] for trace in session.trace_ids if trace in claim.traces]
+        last = max((state.last_received for state in states), default=0)
+        name = hash((claim.origin, session.key, session.trace_ids, last))
+        risk = self.risk(name, claim, session)
+        if claim.session_id is None and (rest := self.rests(name)) is not None:
+            self.keep_open(case, rest, risk)
+            return
         since = [state.first_unaudited for state in states if state.first_unaudited is not None]
         place = self.shelf.put(session)
-        waiting = Waiting(case, place, session.key, session.trace_ids, min(since, default=self.times.now))
-        waiting.risk = self.ranks.of(claim, session) if self.ranks else 0.0
-        case.left.append(waiting)
+        started = min(since, default=self.times.now)
+        case.left.append(Waiting(case, place, name, session.key, session.trace_ids, started, risk))
 
     def _reason_against(self, session: Session, line: Line) -> str | None:
         choice = Choice(self.selection, self.times.now)
         if not list(choice.of([session])):
             return next(iter(choice.left_out), "filtered")
         return None if pipeline.is_sampled(session, line) else "not_sampled"
-
-
-def moved(inbox: Inbox, origin: str, audited: Mapping[str, str | None]) -> Iterator[str]:
-    """The keys of sessions that are none any more: all traces audited in them before are in others now."""
-    now = {trace: key for trace, key in audited.items() if key is not None}
-    earlier = inbox.earlier_keys(now, origin)
-    for key in sorted({old for trace, old in earlier.items() if old != now[trace]} - set(now.values())):
-        if inbox.traces_of(key, origin) <= now.keys():
-            yield key

@@ -29,13 +29,10 @@ class Ranking:
         self._suspicion = suspected(line)
         self._known: OrderedDict[int, float] = OrderedDict()
 
-    def of(self, claim: Claim, session: Session) -> float:
-        """The risk of a session of a claim: what the claim was ranked with, unless it holds several."""
+    def of(self, name: int, claim: Claim, session: Session) -> float:
+        """The risk of a session (`name` stands for what it holds): what its claim was ranked with, if it was."""
         if claim.session_id is not None and claim.priority < 0:
             return -1 / claim.priority - 1
-        states = (claim.traces[trace] for trace in session.trace_ids if trace in claim.traces)
-        last = max((state.last_received for state in states), default=0)
-        name = hash((claim.origin, session.key, session.trace_ids, last))
         if name not in self._known:
             self._known[name] = self._risk(session)
             if len(self._known) > _REMEMBERED:
