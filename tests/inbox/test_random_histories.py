@@ -32,8 +32,8 @@ class History:
         self.last: dict[str, Session] = {}
 
     def step(self) -> None:
-        things = [self.add, self.add, self.add, self.claim, self.audit, self.audit, self.put_off, self.crash, self.wait]
-        self.rng.choice(things)()
+        adds, audits = [self.add] * 3, [self.claim, self.audit, self.audit]
+        self.rng.choice([*adds, *audits, self.put_off, self.crash, self.wait, self.late])()
 
     def add(self) -> None:
         rng = self.rng
@@ -78,7 +78,20 @@ class History:
             self.expire()
 
     def wait(self) -> None:
-        self.expire() if self.rng.random() < 0.5 else self.desk.later(self.rng.randint(-2, 40) * MINUTE)
+        """Time passes, or the clock is set back a little; who is alive holds on."""
+        self.desk.later(self.rng.randint(-2, 40) * MINUTE)
+        lost = set()
+        for owner, claim in self.held:
+            lost |= self.desk.inbox.renew([claim], owner, self.desk.clock.now + self.desk.lease)
+        assert lost.isdisjoint(row["group_id"] for row in rows(self.ledger, "group")), "only what is empty goes"
+
+    def late(self) -> None:
+        """A process hangs for so long that others take its claims; then it finishes what it had."""
+        self.desk.later(self.desk.lease + 1)
+        late, self.held = self.held, []
+        self.claim()
+        for _, claim in late:
+            self.last |= {one.key: one for one in self.desk.audit(claim)}
 
     def expire(self) -> None:
         self.desk.later(self.desk.lease + 1)
