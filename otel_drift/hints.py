@@ -136,7 +136,8 @@ def hints_for(session: Session, steps: Sequence[Step]) -> tuple[Hint, ...]:
         session: the session as rebuilt.
         steps: everything its traces held.
     """
-    missing = [(rule, turns) for rule in _RULES if (turns := tuple(t.number for t in session.turns if rule.applies(t)))]
+    lacking = [turn for turn in session.turns if not _is_whole(turn)]
+    missing = [(rule, turns) for rule in _RULES if (turns := tuple(t.number for t in lacking if rule.applies(t)))]
     hints = list(_from_steps(session, steps))
     if not missing and session.session_id is not None:
         return tuple(hints)
@@ -150,6 +151,16 @@ def hints_for(session: Session, steps: Sequence[Step]) -> tuple[Hint, ...]:
         )
         hints.append(Hint("no_session_id", main, what, _SESSION.get(main, _SESSION["gen_ai"])))
     return (*found, *hints)
+
+
+def _is_whole(turn: Turn) -> bool:
+    """Whether no rule can apply to a turn."""
+    return (
+        turn.user is not None
+        and turn.answer_state != "not_captured"
+        and turn.retrieval not in ("not_captured", "ids_only")
+        and not (turn.passages and turn.passages[0].read_from == "prompt")
+    )
 
 
 def main_convention(steps: Iterable[Step]) -> str:

@@ -94,8 +94,13 @@ def repair(text: str) -> Any:
 
 def _plausible(body: str) -> bool:
     """Whether the text begins as JSON does (prose in brackets such as ``[1] …`` does not)."""
-    follow = body[1:40].lstrip()[:1]
-    return follow in ('"', "") if body[0] == "{" else follow in ('"', "{", "[", "")
+    follow = body[1:40].lstrip()
+    if body[0] == "[":
+        if follow[:1] != "{":
+            return follow[:1] in ('"', "[", "")
+        follow = follow[1:].lstrip()
+        return follow[:1] in ('"', "}", "")
+    return follow[:1] in ('"', "")
 
 
 def literal(text: str) -> Any:

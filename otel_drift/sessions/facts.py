@@ -153,7 +153,7 @@ def environment_of(span: Span) -> str | None:
 
 @dataclass(slots=True)
 class Digest:
-    """Hashes of what a trace says: enough to link it to others."""
+    """Hashes of what a trace says: enough to link it to others, in this process only (they are Python's own)."""
 
     before: tuple[int, ...] = ()
     after: tuple[tuple[int, ...], ...] = ()
@@ -187,31 +187,31 @@ def digest_of(units: Sequence[Unit], options: ReconstructOptions) -> Digest:
         return Digest(passages=passages_of(units, options))
     first, last = talk[0], talk[-1]
     digest = Digest(answered=any(u.answered for u in talk), talks=True)
-    digest.voice = hash_of(*sorted({c.span.scope for u in talk for c in (*u.calls, u.root)}))
+    digest.voice = hash(frozenset(c.span.scope for u in talk for c in (*u.calls, u.root)))
     history = first.history
     if len(talk) == 1 and first.works_on and not first.told:
         digest.works_on, history = True, first.ending
     digest.silent = not any(u.answered or u.user or u.failed or u.wrapped or u.has_sources for u in talk)
-    digest.before = tuple(hash_of(q, a) for q, a in history[-MAX_PAIRS:])
+    digest.before = tuple(map(hash, history[-MAX_PAIRS:]))
     asked = fold(first.user or "")
-    digest.asked = hash_of("asked", asked, *(a for _, a in first.history[-2:])) if asked else 0
-    digest.question = hash_of("question", asked) if asked else 0
+    digest.asked = hash((asked, *(a for _, a in first.history[-2:]))) if asked else 0
+    digest.question = hash(asked) if asked else 0
     if first.calls:
         task = instructions(first.calls[0])[:16]
-        digest.task = hash_of("task", task)
+        digest.task = hash(task)
         alone = len(talk) == 1 and len(first.calls) == 1 and not (history or first.wrapped or first.has_sources)
         digest.prepares = alone and bool(task) and 0 < len((first.answer or "").split()) <= FEW_WORDS
     if last.answer:
-        digest.turn = hash_of("turn", fold(last.user or ""), fold(last.answer))
-        stem = tuple(hash_of(q, a) for q, a in last.history[-MAX_PAIRS + 1 :])
-        digest.after = tuple((*stem, hash_of(q, a)) for q, a in sorted(last.pairs_after))[:12]
+        digest.turn = hash((fold(last.user or ""), fold(last.answer)))
+        stem = tuple(map(hash, last.history[-MAX_PAIRS + 1 :]))
+        digest.after = tuple((*stem, hash(pair)) for pair in sorted(last.pairs_after))[:12]
     return digest
 
 
 def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int, ...]:
     """Hashes of the passages of a trace."""
     found = [d.text for u in units if u.calls or u.has_sources for d, *_ in gather(u, options).found if d.text]
-    return tuple(hash_of(fold(text)) for text in found[:MAX_PASSAGES])
+    return tuple(hash(fold(text)) for text in found[:MAX_PASSAGES])
 
 
 def units_of(steps: Sequence[Step]) -> list[Unit]:

@@ -8,7 +8,10 @@ from otel_drift.model import AnswerState, Passage, Turn
 from otel_drift.normalise import Step
 from otel_drift.sessions.evidence import Evidence
 from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.quick import quick
 from otel_drift.sessions.unit import Unit
+
+_turn, _passage = quick(Turn), quick(Passage)
 
 
 def turn_of(
@@ -19,7 +22,7 @@ def turn_of(
     answer, call = unit.answer_pair
     state: AnswerState = "captured" if answer else "failed" if unit.failed else "not_captured"
     passages = tuple(
-        Passage(
+        _passage(
             id=d.id or f"t{number}.p{rank}",
             text=d.text[:limit] if d.text else None,
             rank=rank,
@@ -38,7 +41,7 @@ def turn_of(
     answer_step = call or (unit.calls[-1] if unit.calls else None)
     user = unit.user
     facts = _facts(unit)
-    return Turn(
+    return _turn(
         turn_id=f"{unit.root.span.trace_id}:{unit.root.span.span_id}",
         number=number,
         started=unit.start,
