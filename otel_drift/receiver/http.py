@@ -33,12 +33,7 @@ BODY_SECONDS = 30.0
 
 
 def build_app(
-    intake: Intake,
-    admission: Admission,
-    workers: Executor,
-    telemetry: Telemetry,
-    *,
-    token: str | None,
+    intake: Intake, admission: Admission, workers: Executor, telemetry: Telemetry, *, token: str | None
 ) -> Starlette:
     """The application.
 
@@ -49,53 +44,78 @@ def build_app(
         telemetry: Is told of refusals.
         token: Senders must send it as ``Authorization: Bearer …``. Without one only requests addressed to this
             machine's loopback are served, which keeps web pages that rebind a name out.
-
     """
-    from starlette import applications, routing
-    from starlette.requests import ClientDisconnect
+    from starlette.applications import Starlette
+    from starlette.routing import Route
 
-    async def export(request: Request, signal: Signal) -> Response:
-        kind, encoding = _form(request)
-        with admission.ticket(declared_size(request)) as ticket:
-            body = await read_body(
-                request,
-                most=admission.most_body,
-                seconds=BODY_SECONDS,
-                growing=lambda size: ticket.resize(max(size, declared_size(request))),
-            )
-            sent = Sent("http", signal, body, kind == JSON, encoding)
-            outcome = await asyncio.get_running_loop().run_in_executor(workers, intake.take, sent, ticket)
-        return _response(200, encoded(accepted(signal, outcome), is_json=kind == JSON), kind)
+    otlp = _Otlp(intake, admission, workers, telemetry, token)
+    paths = {"/v1/traces": otlp.traces, "/v1/logs": otlp.logs, "/v1/metrics": otlp.metrics}
+    return Starlette(
+        routes=[Route(path, partial(otlp.answer, serve), methods=["POST"]) for path, serve in paths.items()],
+        exception_handlers={404: otlp.unknown, 405: otlp.unknown},
+    )
 
-    async def metrics(request: Request) -> Response:
+
+class _Otlp:
+    def __init__(
+        self, intake: Intake, admission: Admission, workers: Executor, telemetry: Telemetry, token: str | None
+    ) -> None:
+        self._intake, self._admission, self._workers = intake, admission, workers
+        self._telemetry, self._token = telemetry, token
+
+    async def answer(self, serve: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+        from starlette.requests import ClientDisconnect
+
+        try:
+            authorise(request, self._token, "the service's")
+            return await serve(request)
+        except ClientDisconnect:
+            return _response(400, b"", PROTOBUF)  # nobody reads it
+        except TimeoutError:
+            return self._refused(request, Refusal("timeout", "the body did not come in time"))
+        except RefusedError as error:
+            return self._refused(request, Refusal(error.code, str(error)))
+        except Refusal as refusal:
+            return self._refused(request, refusal)
+        except Exception as error:  # the boundary of a request; its text must not reach a log or the sender
+            log.error("receiver: a request failed: %s", type(error).__name__)
+            return self._refused(request, Refusal("internal_error", "the request could not be read"))
+
+    async def traces(self, request: Request) -> Response:
+        return await self._export(request, "traces")
+
+    async def logs(self, request: Request) -> Response:
+        return await self._export(request, "logs")
+
+    async def metrics(self, request: Request) -> Response:
         kind, _ = _form(request)
-        with admission.ticket():
+        with self._admission.ticket():
             async with asyncio.timeout(BODY_SECONDS):
                 async for _ in request.stream():  # a client may not read an answer before it has sent everything
                     pass
         return _response(200, encoded(accepted("metrics", Outcome(0)), is_json=kind == JSON), kind)
 
-    def answered(serve: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            try:
-                authorise(request, token, "the service's")
-                return await serve(request)
-            except ClientDisconnect:
-                return _response(400, b"", PROTOBUF)  # nobody reads it
-            except TimeoutError:
-                return refused(request, Refusal("timeout", "the body did not come in time"))
-            except RefusedError as error:
-                return refused(request, Refusal(error.code, str(error)))
-            except Refusal as refusal:
-                return refused(request, refusal)
-            except Exception as error:  # the boundary of a request; its text must not reach a log or the sender
-                log.error("receiver: a request failed: %s", type(error).__name__)
-                return refused(request, Refusal("internal_error", "the request could not be read"))
+    async def unknown(self, request: Request, error: Exception) -> Response:
+        if getattr(error, "status_code", 404) == 405:
+            response = self._refused(request, Refusal("method_not_allowed", "use POST"))
+            response.headers.update(getattr(error, "headers", None) or {})
+            return response
+        return self._refused(request, Refusal("not_found", "there is POST /v1/traces and POST /v1/logs"))
 
-        return answer
+    async def _export(self, request: Request, signal: Signal) -> Response:
+        kind, encoding = _form(request)
+        most = self._admission.most_body
+        declared = min(declared_size(request), most)  # more is refused for good when the body is read
+        with self._admission.ticket(declared) as ticket:
+            body = await read_body(
+                request, most=most, seconds=BODY_SECONDS, growing=lambda size: ticket.resize(max(size, declared))
+            )
+            sent = Sent("http", signal, body, kind == JSON, encoding)
+            outcome = await asyncio.get_running_loop().run_in_executor(self._workers, self._intake.take, sent, ticket)
+        return _response(200, encoded(accepted(signal, outcome), is_json=kind == JSON), kind)
 
-    def refused(request: Request, refusal: Refusal) -> Response:
-        telemetry.refused("http", refusal.code, refusal.records)
+    def _refused(self, request: Request, refusal: Refusal) -> Response:
+        self._telemetry.refused("http", refusal.code, refusal.records)
         kind = _media_type(request)
         kind = kind if kind in (PROTOBUF, JSON) else JSON
         headers = {}
@@ -106,22 +126,6 @@ def build_app(
         if refusal.code == "unsupported_media_type":
             headers["Accept-Encoding"] = ACCEPTED
         return _response(refusal.reason.http, encoded(status_of(refusal), is_json=kind == JSON), kind, headers)
-
-    async def unknown(request: Request, error: Exception) -> Response:
-        if getattr(error, "status_code", 404) == 405:
-            response = refused(request, Refusal("method_not_allowed", "use POST"))
-            response.headers.update(getattr(error, "headers", None) or {})
-            return response
-        return refused(request, Refusal("not_found", "there is POST /v1/traces and POST /v1/logs"))
-
-    return applications.Starlette(
-        routes=[
-            routing.Route("/v1/traces", answered(partial(export, signal="traces")), methods=["POST"]),
-            routing.Route("/v1/logs", answered(partial(export, signal="logs")), methods=["POST"]),
-            routing.Route("/v1/metrics", answered(metrics), methods=["POST"]),
-        ],
-        exception_handlers={404: unknown, 405: unknown},
-    )
 
 
 def _form(request: Request) -> tuple[str, str]:

@@ -77,7 +77,7 @@ class Intake:
         self._admission.look()
         with self._decoders:
             body = unpacked(sent.body, sent.encoding, self._admission.most_unpacked)
-            ticket.resize(len(sent.body) + len(body))
+            ticket.resize(len(body) if body is sent.body else len(sent.body) + len(body))
             read = _read(body, sent)
         records = [record for record in read.records if not _is_own(record)]
         if not records and read.rejected:

@@ -116,6 +116,12 @@ def test_what_can_never_fit_is_refused_for_good(tmp_path: Path) -> None:
         assert (caught.value.code(), caught.value.trailing_metadata()) == (EXHAUSTED, ())
 
 
+def test_a_body_larger_than_any_room_is_refused_for_good_before_it_comes(tmp_path: Path) -> None:
+    with receiving(tmp_path, grpc="") as desk, closing(socket.create_connection(_place(desk), 30)) as connection:
+        connection.sendall(_head(desk, 10**15) + b"x")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
 def test_too_many_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "MOST_REQUESTS", 3)
     with receiving(tmp_path) as desk, ThreadPoolExecutor(3) as pool:
