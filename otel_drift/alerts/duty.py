@@ -173,7 +173,8 @@ class AlertDuty:
         if upto != seen:
             self._book.note(name, changed.values(), upto)
             self._book.forget_ended(name, now - KEPT)
-        ended = went_on(subject, self._book.watched(name), upto, now=now, expire=self._pace.expire)
+        changing = self._book.changing(name, seen=upto, expired=now - self._pace.expire)
+        ended = went_on(subject, changing, upto, now=now, expire=self._pace.expire)
         if ended:
             self._book.note(name, ended, upto)
         return upto != seen

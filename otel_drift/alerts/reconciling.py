@@ -120,7 +120,7 @@ def went_on(subject: Subject, watched: Iterable[Watched], seen: int, *, now: int
 
     Args:
         subject: What they are about.
-        watched: Those that fire or are held.
+        watched: Those that fire or are held and may have changed.
         seen: Results up to this one were taken up.
         now: Nanoseconds since the epoch.
         expire: How long an alert lasts that nobody ends.

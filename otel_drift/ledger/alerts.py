@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -15,7 +16,7 @@ from otel_drift.ledger.alert_rows import AlerterState, AlertRow, Found, Watched
 from otel_drift.ledger.database import Database
 from otel_drift.ledger.locking import delivery_lock
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import alert, alerter, evidence, finding, review, unit
+from otel_drift.ledger.schema import alert, alerter, evidence, finding, mute, review, unit
 
 LOOKED_AT = 500
 """Results looked at in one transaction."""
@@ -76,20 +77,43 @@ _FOUND: sa.Select[Any] = (
     )
     .order_by(unit.c.result_id, finding.c.position)
 )
-_WATCHED = (
+_NO_VERDICT = sa.and_(_CURRENT.c.outcome == "inconclusive", sa.not_(_verdict_after(alert.c.result_id)))
+_REJECTED = (
+    sa.func.coalesce(sa.case((review.c.status.in_(("confirmed", "rejected")), review.c.status)), _WHOLE.c.status, "")
+    == "rejected"
+)
+_MUTED = sa.exists().where(mute.c.fingerprint == alert.c.fingerprint, mutes.in_force(sa.bindparam("today")))
+_WITHDRAWN = sa.or_(
+    _CURRENT.c.result_id.is_(None),
+    sa.and_(
+        _CURRENT.c.result_id != alert.c.result_id,
+        _CURRENT.c.result_id <= sa.bindparam("seen"),
+        sa.not_(_NO_VERDICT),
+    ),
+)
+_CHANGING: sa.Select[Any] = (
     sa.select(
         *_COLUMNS,
         _CURRENT.c.result_id.label("current_id"),
-        sa.and_(_CURRENT.c.outcome == "inconclusive", sa.not_(_verdict_after(alert.c.result_id))).label("no_verdict"),
-        review.c.status.label("own_status"),
-        _WHOLE.c.status.label("whole_status"),
+        _NO_VERDICT.label("no_verdict"),
+        _REJECTED.label("rejected"),
+        _MUTED.label("muted"),
     )
     .select_from(
         alert.outerjoin(_CURRENT, sa.and_(_CURRENT.c.unit_id == alert.c.unit_id, _IS_CURRENT))
         .outerjoin(review, review.c.item_id == alert.c.item_id)
         .outerjoin(_WHOLE, sa.and_(_WHOLE.c.unit_id == alert.c.unit_id, _WHOLE.c.event_id.is_(None)))
     )
-    .where(alert.c.alerter == sa.bindparam("to"), alert.c.state.in_(("firing", "held")))
+    .where(
+        alert.c.alerter == sa.bindparam("to"),
+        alert.c.state.in_(("firing", "held")),
+        sa.or_(
+            _WITHDRAWN,
+            alert.c.started < sa.bindparam("expired"),
+            sa.and_(alert.c.state == "firing", sa.or_(_REJECTED, _MUTED)),
+            sa.and_(alert.c.state == "held", sa.not_(sa.or_(_REJECTED, _MUTED))),
+        ),
+    )
     .order_by(alert.c.alert_key)
 )
 _DUE = (
@@ -176,19 +200,16 @@ class AlertBook:
                 found.update({row.alert_key: _row(row) for row in connection.execute(query)})
         return found
 
-    def watched(self, name: str) -> list[Watched]:
-        """The alerts that fire or are held back, with what now holds of their findings."""
+    def changing(self, name: str, *, seen: int, expired: int) -> list[Watched]:
+        """The alerts that fire or are held back while their findings stand otherwise, or that began before `expired`.
+
+        `seen`: findings of results up to this one were taken up.
+        """
+        values = {"to": name, "seen": seen, "expired": expired, "today": time.time_ns()}
         with self._database.reading() as connection:
-            rows = connection.execute(_WATCHED, {"to": name}).all()
-            muted = mutes.holding(connection, [row.fingerprint for row in rows if row.fingerprint])
+            rows = connection.execute(_CHANGING, values).all()
         return [
-            Watched(
-                _row(row),
-                row.current_id,
-                bool(row.no_verdict),
-                (row.own_status if row.own_status in ("confirmed", "rejected") else row.whole_status) == "rejected",
-                row.fingerprint in muted,
-            )
+            Watched(_row(row), row.current_id, bool(row.no_verdict), bool(row.rejected), bool(row.muted))
             for row in rows
         ]
 

@@ -64,7 +64,7 @@ def listed(connection: Connection, everything: bool) -> list[dict[str, Any]]:
     )
     query = sa.select(mute, counted.c.findings).outerjoin(counted, counted.c.fingerprint == mute.c.fingerprint)
     if not everything:
-        query = query.where(_holds(now))
+        query = query.where(in_force(now))
     rows = connection.execute(query.order_by(mute.c.mute_id))
     return [
         {
@@ -87,5 +87,6 @@ def units_with(connection: Connection, fingerprint: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def _holds(now: int) -> sa.ColumnElement[bool]:
+def in_force(now: int | sa.BindParameter[int]) -> sa.ColumnElement[bool]:
+    """Whether a mute holds at a time."""
     return sa.and_(mute.c.removed.is_(None), sa.or_(mute.c.until.is_(None), mute.c.until > now))
