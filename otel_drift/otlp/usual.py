@@ -199,7 +199,9 @@ def _attributes(items: list[_Attribute], decoding: Decoding, depth: int = 0) -> 
         value = item.value
         text = value.string_value
         if text is None:
-            attributes[item.key] = _other(value, decoding, depth + 1)
+            number = value.int_value
+            small = type(number) is str and len(number) < 19
+            attributes[item.key] = int(number) if small else _other(value, decoding, depth + 1)
         elif "\x00" in text:
             raise ValueError
         else:
