@@ -150,10 +150,12 @@ class _Storing:
         """Put a trace into the groups that have to audit it now, and take it out of others."""
         wanted = groups_of(facts, part.origin)
         key: dict[str, Any] = {}
-        lone = None in wanted.values()
+        stays = None in wanted.values() and wanted.keys() <= known.members.keys()  # without an id, at the same place
         for group_id, row in list(known.members.items()):
-            if group_id in wanted or (lone and row["adopted"]):
-                row.update(received=self._now, open_since=_first(row["open_since"], self._now))
+            if group_id in wanted or (stays and row["adopted"]):
+                row.update(
+                    adopted=group_id not in wanted, received=self._now, open_since=_first(row["open_since"], self._now)
+                )
                 row["open_spans"] += part.spans
                 if (known.number, group_id) not in self._new_members:
                     self._grown_members[known.number, group_id] = row
@@ -220,7 +222,7 @@ class _Storing:
         grown = [
             {
                 "number": number, "its_group": group_id, "received": row["received"],
-                "open_since": row["open_since"], "open_spans": row["open_spans"],
+                "adopted": row["adopted"], "open_since": row["open_since"], "open_spans": row["open_spans"],
             }
             for (number, group_id), row in self._grown_members.items()
         ]  # fmt: skip
