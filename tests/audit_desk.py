@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from otel_drift.audits.factual_drift import FactualDrift
 from otel_drift.config import Settings
 from otel_drift.errors import JudgeError
 from otel_drift.inbox import RECEIVED, Inbox
+from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
 from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Session, Span
 from otel_drift.pipeline import Line
@@ -110,7 +112,9 @@ def conversation(number: int, answers: Sequence[str] = CALM, *, name: str | None
 
 @dataclass
 class Reader:
-    """A judge that reads the session it is given: different answers in a session are a contradiction.
+    """A judge that reads the session it is given: other numbers in a later answer are a contradiction.
+
+    Of a part of one it says what the embedded judge would.
 
     `fails` says for a session which error comes instead; `while_asked` is called before each answer.
     """
@@ -136,7 +140,8 @@ class Reader:
 
     def ask(self, task: JudgeTask) -> JudgeAnswer:
         session = task.material
-        assert isinstance(session, Session)
+        if not isinstance(session, Session):
+            return replace(RulesJudge().ask(task), model=self.name)
         with self._lock:
             self.asked.append(session.name)
         self.while_asked(session.name)
@@ -152,7 +157,7 @@ class Reader:
         events = [
             event(one.ref, "CONTRADICTION", f"c{answered[0].number}", f"c{one.number}")
             for one in answered[1:]
-            if one.answer != answered[0].answer
+            if re.findall(r"\d+", one.answer or "") != re.findall(r"\d+", answered[0].answer or "")
         ]
         text = json.dumps({"claims": claims, "drift_events": events, "overall_assessment": "read"})
         return JudgeAnswer(text, self.name, 100, 50, 0.001, 0.01, "stop")

@@ -15,11 +15,14 @@ import pytest
 from audit_desk import CALM, DAY, DRIFTING, ELSEWHERE, HOUR, MINUTE, NOON, SECOND, SINK, Desk, conversation, turn
 from captures import records_of
 from otel_drift import pipeline
+from otel_drift.audits.citation_conflict import CitationConflict
+from otel_drift.audits.factual_drift import FactualDrift
 from otel_drift.errors import ConfigError, LedgerError, PermanentJudgeError, RetryableJudgeError
 from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
 from otel_drift.model import JudgeLimits
 from otel_drift.pipeline import RESULT_ID
+from otel_drift.service import auditing
 from otel_drift.testing import MemorySource
 
 
@@ -204,15 +207,18 @@ class AuditDutyContract:
 
     # --- the budget ---
 
-    def test_the_riskiest_of_all_that_is_due_come_first_and_the_rest_another_day(self, desk: Desk) -> None:
+    def test_the_riskiest_of_all_that_is_due_come_first_and_the_rest_another_day(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(auditing, "RANKED", 16)
         desk.told(budget={"calls_per_day": 3, "high_risk": ["feedback", "error", "tag:vip", "environment:prod"]})
-        risky = {105: {"user.feedback": "thumbs: down", "tag.tags": ["vip"]}, 40: {"user.feedback": "thumbs: down"}}
-        failed = turn(99_003, "s99", 3, "", error=True)
-        desk.receive(failed, *(conversation(number, attributes=risky.get(number)) for number in range(110))).work()
+        risky = {35: {"user.feedback": "thumbs: down", "tag.tags": ["vip"]}, 20: {"user.feedback": "thumbs: down"}}
+        failed = turn(99_003, "s30", 3, "", error=True)
+        desk.receive(failed, *(conversation(number, attributes=risky.get(number)) for number in range(40))).work()
 
-        assert desk.judge.asked[0] == "s105"
-        assert set(desk.judge.asked[1:]) == {"s40", "s99"}
-        assert desk.counts().put_off == {"budget": 107}
+        assert desk.judge.asked[0] == "s35"
+        assert set(desk.judge.asked[1:]) == {"s20", "s30"}
+        assert desk.counts().put_off == {"budget": 37}
         assert "00:00 UTC" in desk.notes.now["budget"]
 
         desk.clock.later(2 * HOUR)
@@ -247,6 +253,46 @@ class AuditDutyContract:
         assert desk.duty.done["embedded_instead"] == 1
         assert "embedded" in desk.notes.now["budget"]
         assert desk.counts().open == 0
+
+    def test_only_what_the_budget_refused_of_a_session_gets_the_embedded_judge(self, desk: Desk) -> None:
+        desk.line.audits = [FactualDrift(), CitationConflict()]
+        desk.told(budget={"calls_per_day": 2, "over": "embedded", "high_risk": []})
+        desk.receive(conversation(1, DRIFTING)).work()
+        assert Counter((one["audit"], one["judge"]) for one in desk.ledger.record()) == {
+            ("factual_drift", "openai/reader"): 1,
+            ("citation_conflict", "openai/reader"): 1,
+            ("citation_conflict", "rules"): 1,
+        }
+        assert desk.counts().open == 0
+
+    def test_where_sessions_come_faster_than_they_are_ranked_some_are_judged_all_the_same(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(auditing, "RANKED", 4)
+        monkeypatch.setattr(auditing, "MOST_RANKING", 3)
+        desk.told(budget={"calls_per_day": 100, "high_risk": ["feedback"]})
+        for number in range(16):
+            desk.receive(conversation(3 * number), conversation(3 * number + 1), conversation(3 * number + 2))
+            desk.receive(conversation(1000 + number))
+            desk.duty.step()
+        assert 2 < len(desk.judge.asked) < 60
+
+    def test_a_place_of_many_sessions_is_audited_in_parts(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(auditing, "AT_ONCE", 3)
+        talks = [
+            [
+                *turn(number * 100 + 1, None, 1, f"Returns take {number} days."),
+                *turn(number * 100 + 2, None, 2, f"Yes, {number} days.", history=[
+                    ("Question 1: how long do returns take?", f"Returns take {number} days.")
+                ]),
+            ]
+            for number in range(1, 20)
+        ]  # fmt: skip
+        desk.receive(*talks)
+        assert desk.duty.step()
+        assert 3 <= len(desk.judge.asked) < 10
+        desk.work()
+        assert (len(desk.judge.asked), len(desk.results()), desk.counts().open) == (19, 19, 0)
 
     def test_higher_limits_count_at_once_after_a_restart(self, desk: Desk) -> None:
         desk.told(budget={"calls_per_day": 1})

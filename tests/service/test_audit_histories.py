@@ -36,7 +36,7 @@ def records(rng: random.Random) -> list[Span]:
     ]
     for n, user in enumerate(("ada", "bob")):
         own = conversation(6 + n, DRIFTING if n else CALM, name="shared")
-        spans += own + [replace(own[0], span_id=f"{9900 + n:016x}", attributes={"user.id": user})]
+        spans += [*own, replace(own[0], span_id=f"{9900 + n:016x}", attributes={"user.id": user})]
         spans += [replace(own[3], span_id=f"{9950 + n:016x}", attributes={"user.id": user})]
     rng.shuffle(spans)
     return spans
