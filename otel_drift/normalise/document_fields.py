@@ -156,8 +156,11 @@ def _score(fields: Fields) -> float | None:
 
 
 def _document(own: str | None, text: str | None, score: float | None, fields: Fields, below: Fields) -> Document:
-    def of(name: str) -> str | None:
-        found = fields.get(name) or below.get(name)
-        return found[1] if found else None
+    about = {**below, **fields} if below else fields
+    if _ABOUT.isdisjoint(about):
+        return Document(own, text, score)
+    return Document(own, text, score, *[about[name][1] if name in about else None for name in _ABOUT_IN_ORDER])
 
-    return Document(own, text, score, of("title"), of("source"), of("author"), of("date"), of("document_type"))
+
+_ABOUT_IN_ORDER = ("title", "source", "author", "date", "document_type")
+_ABOUT = frozenset(_ABOUT_IN_ORDER)

@@ -216,7 +216,7 @@ _ENVELOPE = frozenset(
 
 def _part(item: Any) -> Any:
     """What a content part (``{"type": "text", "text": "[…]"}``) holds where that is data, not prose."""
-    if not isinstance(item, dict) or MARKS & item.keys():
+    if not isinstance(item, dict) or not MARKS.isdisjoint(item):
         return None
     kind = item.get("type", item.get("block_type", "text" if len(item) == 1 else None))
     if kind not in ("text", "json"):

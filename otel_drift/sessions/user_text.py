@@ -152,9 +152,8 @@ def works_on(text: str, asked: str, said: str) -> bool:
     return not any(rest[m.end() : m.end() + 1] not in ("", "\0") for m in _LABEL.finditer(rest))
 
 
-_TURN = re.compile(
-    r"^[ \t]*(?P<role>user|human|customer|assistant|ai|bot|agent)[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE
-)
+_TURN = re.compile(r"\n[ \t]*(?P<role>user|human|customer|assistant|ai|bot|agent)[ \t]*:[ \t]*", re.IGNORECASE)
+"""It begins with the end of the line before, for which a text is looked through quickly."""
 
 
 def transcript(text: str, names: bool = False) -> list[tuple[str, str]]:
@@ -162,13 +161,14 @@ def transcript(text: str, names: bool = False) -> list[tuple[str, str]]:
 
     With `names` two other names that take turns are read as user and assistant too (the text is known to be one).
     """
-    marks = list(_TURN.finditer(text))
+    lines = "\n" + text
+    marks = list(_TURN.finditer(lines))
     if len(marks) < 2:
         return _named_transcript(text) if names else []
     said = []
     for index, mark in enumerate(marks):
-        stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
-        body = text[mark.end() : stop]
+        stop = marks[index + 1].start() if index + 1 < len(marks) else len(lines)
+        body = lines[mark.end() : stop]
         if index + 1 == len(marks):
             body = re.split(r"\n[ \t]*\n", body, maxsplit=1)[0]
         role = "user" if mark["role"].lower() in ("user", "human", "customer") else "assistant"
