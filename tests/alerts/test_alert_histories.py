@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -129,4 +130,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=15, stateful_step_count=20, deadline=None, derandomize=True)
+SOAK = os.environ.get("OTEL_DRIFT_SOAK") == "1"
+TestHistories.settings = settings(
+    max_examples=400 if SOAK else 8, stateful_step_count=40 if SOAK else 20, deadline=None, derandomize=not SOAK
+)

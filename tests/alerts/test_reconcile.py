@@ -173,6 +173,19 @@ def test_rejected_by_a_person_it_is_resolved_and_confirmed_after_all_it_fires(de
     assert desk.told == [FIRING, RESOLVED, FIRING]
 
 
+def test_a_verdict_on_a_whole_unit_holds_for_its_findings(desk: Desk) -> None:
+    desk.commit(result(1, print_="down", outcome="inconclusive"))
+    (item,) = desk.ledger.review_items(("open",))
+    desk.ledger.resolve(item["item_id"], "rejected", by="Ann", why="a test conversation")
+    settled = desk.commit(result(1, critical(), print_="up"))
+    desk.step()
+    assert settled.findings[0].status == "rejected"
+    assert desk.told == []
+    desk.ledger.resolve("event-1", "confirmed", by="Bob", why="this one is real")
+    desk.step()
+    assert desk.told == [FIRING], "a finding's own verdict goes before that on its unit"
+
+
 def test_rejected_before_anybody_was_told_nobody_is(desk: Desk) -> None:
     desk.commit(result(1, critical()))
     desk.ledger.resolve("event-1", "rejected", by="Ann", why="it is right")

@@ -94,6 +94,11 @@ def test_chat_text_mentions_nobody_and_links_nowhere() -> None:
     assert "evil[.]example" in text
 
 
+def test_names_that_programs_compare_keep_their_dots_and_lose_the_rest() -> None:
+    assert inert("shop.example", domains=True) == "shop.example"
+    assert inert("@here <https://shop.example|x>", domains=True) == "＠here ‹https[:]//shop.example¦x›"
+
+
 @pytest.mark.parametrize("text", ["note: at 12:30, e.g. 3.8% (v1.2)", "Yes. It is."])
 def test_chat_text_without_links_reads_as_before(text: str) -> None:
     assert inert(text) == text
