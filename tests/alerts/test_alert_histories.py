@@ -130,7 +130,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-SOAK = os.environ.get("OTEL_DRIFT_SOAK") == "1"
+SOAK = bool(os.environ.get("OTEL_DRIFT_SOAK"))
 TestHistories.settings = settings(
     max_examples=400 if SOAK else 8, stateful_step_count=40 if SOAK else 20, deadline=None, derandomize=not SOAK
 )
