@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from audit_budget_contract import AuditBudgetContract
 from audit_duty_contract import AuditDutyContract
 from inbox_contract import InboxContract
 from ledger_contract import LedgerContract, commit
@@ -54,7 +55,7 @@ class TestPostgresInbox(InboxContract):
         return postgres.new_schema()
 
 
-class TestPostgresAudits(AuditDutyContract):
+class TestPostgresAudits(AuditDutyContract, AuditBudgetContract):
     @pytest.fixture
     def place(self, postgres: PostgresCluster) -> str:
         return postgres.new_schema()
