@@ -200,8 +200,10 @@ def _attributes(items: list[_Attribute], decoding: Decoding, depth: int = 0) -> 
         text = value.string_value
         if text is None:
             number = value.int_value
-            small = type(number) is str and len(number) < 19
-            attributes[item.key] = int(number) if small else _other(value, decoding, depth + 1)
+            if isinstance(number, str) and len(number) < 19:
+                attributes[item.key] = int(number)
+            else:
+                attributes[item.key] = _other(value, decoding, depth + 1)
         elif "\x00" in text:
             raise ValueError
         else:
