@@ -7,7 +7,6 @@ can be, so that they don't. Needs the extra ``otel-drift[serve]``. Texts of requ
 from __future__ import annotations
 
 import logging
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,8 @@ WORKERS = 8
 """Requests being kept at the same time; they share transactions."""
 MOST_CONNECTIONS = 512
 """Open HTTP connections."""
+_ANSWER_SECONDS = 0.5
+"""For the last answers to be sent."""
 IDLE_SECONDS = 75.0
 """An HTTP connection may be idle: longer than the intervals of exporters, who find it closed only when they send."""
 
@@ -62,8 +63,8 @@ class Receiver:
         self._settings, self._token, self._telemetry = settings, token, telemetry
         self._tls = _checked(settings, token)
         self._admission = Admission(inbox, settings)
-        self._intake = Intake(inbox, self._admission, telemetry)
-        self._workers: ThreadPoolExecutor | None = None
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="receiver")
+        self._intake = Intake(inbox, self._admission, telemetry, self._workers)
         self._http: HttpServer | None = None
         self._grpc: GrpcServer | None = None
 
@@ -77,11 +78,10 @@ class Receiver:
         from otel_drift.receiver.http import build_app
 
         settings = self._settings
-        workers = self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="receiver")
         try:
             if settings.http:
                 self._http = HttpServer(
-                    build_app(self._intake, self._admission, workers, self._telemetry, token=self._token),
+                    build_app(self._intake, self._admission, self._telemetry, token=self._token),
                     settings.http,
                     setting="[serve] http",
                     extra="serve",
@@ -94,7 +94,6 @@ class Receiver:
                 self._grpc = GrpcServer(
                     self._intake,
                     self._admission,
-                    workers,
                     self._telemetry,
                     address=settings.grpc,
                     setting="[serve] grpc",
@@ -119,14 +118,13 @@ class Receiver:
 
     def stop(self, grace: float) -> None:
         """Refuse what comes from now on, wait up to `grace` seconds for requests under way, and close."""
-        self._admission.stopping = True
-        began = time.monotonic()
+        self._admission.stop(grace)
+        self._intake.give_up()
         if self._grpc is not None:
-            self._grpc.stop(grace)
+            self._grpc.stop(_ANSWER_SECONDS)
         if self._http is not None:
-            self._http.stop(max(0.0, grace - (time.monotonic() - began)))
-        if self._workers is not None:
-            self._workers.shutdown(cancel_futures=True)
+            self._http.stop(_ANSWER_SECONDS)
+        self._workers.shutdown(cancel_futures=True)
 
 
 def _checked(settings: ServeSettings, token: str | None) -> Tls | None:

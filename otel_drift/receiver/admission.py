@@ -6,8 +6,9 @@ import logging
 import shutil
 import threading
 import time
+from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_drift.errors import LedgerError
 from otel_drift.receiver.refusals import Refusal
@@ -50,6 +51,7 @@ class Admission:
         self.most_body = min(MOST_BODY, self._most_inflight // 2)
         self.most_unpacked = min(MOST_UNPACKED, self._most_inflight // 2)
         self._lock = threading.Lock()
+        self._all_left = threading.Condition(self._lock)
         self._inflight = 0
         self._requests = 0
         self._looking = threading.Lock()
@@ -71,6 +73,12 @@ class Admission:
             self._reserve(size)
             self._requests += 1
         return Ticket(self, size)
+
+    def stop(self, grace: float) -> None:
+        """Let nothing in any more, and wait up to `grace` seconds for what is under way."""
+        self.stopping = True
+        with self._lock:
+            self._all_left.wait_for(lambda: not self._requests, grace)
 
     def look(self) -> None:
         """See that there is room to keep more. May wait for the database: call it in a worker thread.
@@ -130,14 +138,17 @@ class Admission:
         with self._lock:
             self._give_back(size)
             self._requests -= 1
+            if not self._requests:
+                self._all_left.notify_all()
 
 
 class Ticket:
-    """The room that one request takes up."""
+    """The room that one request takes up, until it is left (``with``) or what it was handed over to is done."""
 
     def __init__(self, admission: Admission, size: int) -> None:
         self._admission = admission
         self._size = size
+        self._handed_over = False
 
     def resize(self, size: int) -> None:
         """The request takes up `size` bytes now.
@@ -148,11 +159,16 @@ class Ticket:
         self._admission._resize(self._size, size)
         self._size = size
 
+    def hand_over(self, work: Future[Any]) -> None:
+        """The room is taken up until `work` is done, also where nobody waits for it any more."""
+        self._handed_over = True
+        work.add_done_callback(lambda _: self._admission._leave(self._size))
+
     def __enter__(self) -> Ticket:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._admission._leave(self._size)
-        self._size = 0
+        if not self._handed_over:
+            self._admission._leave(self._size)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from otel_drift.errors import ConfigError
@@ -48,7 +48,6 @@ class GrpcServer:
     Args:
         intake: Keeps what is sent.
         admission: Whether there is room.
-        workers: Where requests are decoded and kept.
         telemetry: Is told of refusals.
         address: ``HOST:PORT``; port 0 takes a free one.
         setting: What the address is called in errors.
@@ -60,7 +59,6 @@ class GrpcServer:
         self,
         intake: Intake,
         admission: Admission,
-        workers: Executor,
         telemetry: Telemetry,
         *,
         address: str,
@@ -69,7 +67,7 @@ class GrpcServer:
         tls: Tls | None,
     ) -> None:
         self.url = ""
-        self._intake, self._admission, self._workers, self._telemetry = intake, admission, workers, telemetry
+        self._intake, self._admission, self._telemetry = intake, admission, telemetry
         self._address, self._setting, self._token, self._tls = address, setting, token, tls
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -159,10 +157,10 @@ class GrpcServer:
                     outcome = Outcome(0)
                 else:
                     ticket.resize(len(body))
-                    sent = Sent("grpc", signal, body)
-                    loop = asyncio.get_running_loop()
-                    outcome = await loop.run_in_executor(self._workers, self._intake.take, sent, ticket)
+                    outcome = await self._intake.take(Sent("grpc", signal, body), ticket)
             return bytes(accepted(signal, outcome).SerializeToString())
+        except asyncio.CancelledError:  # the sender does not wait any more; gRPC would log it as an error
+            return b""
         except Refusal as refusal:
             await self._refuse(context, refusal)
         except Exception as error:  # the boundary of a request; its text must not reach a log or the sender
@@ -200,9 +198,6 @@ class GrpcServer:
 def _services(export: Any) -> Any:
     import grpc
 
-    async def call(signal: str, messages: AsyncIterator[bytes], context: Any) -> bytes:
-        return bytes(await export(signal, messages, context))
-
     class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         def service(self, details: Any) -> Any:
             signal = METHODS.get(details.method)
@@ -210,7 +205,7 @@ def _services(export: Any) -> Any:
                 return None  # gRPC answers UNIMPLEMENTED
 
             async def method(messages: AsyncIterator[bytes], context: Any) -> bytes:
-                return await call(signal, messages, context)
+                return bytes(await export(signal, messages, context))
 
             return grpc.stream_unary_rpc_method_handler(method)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,15 +31,12 @@ BODY_SECONDS = 30.0
 """A client may take to send a body."""
 
 
-def build_app(
-    intake: Intake, admission: Admission, workers: Executor, telemetry: Telemetry, *, token: str | None
-) -> Starlette:
+def build_app(intake: Intake, admission: Admission, telemetry: Telemetry, *, token: str | None) -> Starlette:
     """The application.
 
     Args:
         intake: Keeps what is sent.
         admission: Whether there is room.
-        workers: Where requests are unpacked, decoded and kept.
         telemetry: Is told of refusals.
         token: Senders must send it as ``Authorization: Bearer …``. Without one only requests addressed to this
             machine's loopback are served, which keeps web pages that rebind a name out.
@@ -48,7 +44,7 @@ def build_app(
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    otlp = _Otlp(intake, admission, workers, telemetry, token)
+    otlp = _Otlp(intake, admission, telemetry, token)
     paths = {"/v1/traces": otlp.traces, "/v1/logs": otlp.logs, "/v1/metrics": otlp.metrics}
     return Starlette(
         routes=[Route(path, partial(otlp.answer, serve), methods=["POST"]) for path, serve in paths.items()],
@@ -57,10 +53,8 @@ def build_app(
 
 
 class _Otlp:
-    def __init__(
-        self, intake: Intake, admission: Admission, workers: Executor, telemetry: Telemetry, token: str | None
-    ) -> None:
-        self._intake, self._admission, self._workers = intake, admission, workers
+    def __init__(self, intake: Intake, admission: Admission, telemetry: Telemetry, token: str | None) -> None:
+        self._intake, self._admission = intake, admission
         self._telemetry, self._token = telemetry, token
 
     async def answer(self, serve: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
@@ -111,7 +105,7 @@ class _Otlp:
                 request, most=most, seconds=BODY_SECONDS, growing=lambda size: ticket.resize(max(size, declared))
             )
             sent = Sent("http", signal, body, kind == JSON, encoding)
-            outcome = await asyncio.get_running_loop().run_in_executor(self._workers, self._intake.take, sent, ticket)
+            outcome = await self._intake.take(sent, ticket)
         return _response(200, encoded(accepted(signal, outcome), is_json=kind == JSON), kind)
 
     def _refused(self, request: Request, refusal: Refusal) -> Response:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_drift.errors import LedgerError, RecordError
@@ -60,20 +64,50 @@ class Sent:
 
 
 class Intake:
-    """Takes requests in; `take` is called from several threads."""
+    """Takes requests in.
 
-    def __init__(self, inbox: Inbox, admission: Admission, telemetry: Telemetry) -> None:
+    Args:
+        inbox: Where their records go.
+        admission: Whether there is room.
+        telemetry: Is told what was accepted, and what was rejected of it.
+        workers: Threads that unpack, decode and keep.
+    """
+
+    def __init__(self, inbox: Inbox, admission: Admission, telemetry: Telemetry, workers: Executor) -> None:
         self._inbox = inbox
         self._admission = admission
         self._telemetry = telemetry
+        self._workers = workers
+        self._waiting: dict[asyncio.Future[None], Callable[[], object]] = {}
         self._decoders = threading.BoundedSemaphore(DECODERS)
 
-    def take(self, sent: Sent, ticket: Ticket) -> Outcome:
+    async def take(self, sent: Sent, ticket: Ticket) -> Outcome:
         """Keep the records of a request; once this returns they are durable.
 
         Raises:
             Refusal: nothing of it was kept.
         """
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        tell = partial(_tell, loop, over)
+        work = self._workers.submit(self._take, sent, ticket)
+        ticket.hand_over(work)
+        work.add_done_callback(tell)
+        self._waiting[over] = tell
+        try:
+            await over
+        finally:
+            del self._waiting[over]
+        if not work.done():
+            raise Refusal("stopping", "the service stops")
+        return work.result()
+
+    def give_up(self) -> None:
+        """Whoever still waits is told to try again; what is being kept is kept all the same."""
+        for tell in list(self._waiting.values()):
+            tell()
+
+    def _take(self, sent: Sent, ticket: Ticket) -> Outcome:
         self._admission.look()
         with self._decoders:
             body = unpacked(sent.body, sent.encoding, self._admission.most_unpacked)
@@ -100,6 +134,15 @@ class Intake:
         except Exception as error:  # nothing was acknowledged, so the sender may try again
             log.error("receiver: a request could not be kept: %s", type(error).__name__)
             raise Refusal("ledger", "the request could not be kept", len(records)) from error
+
+
+def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Future[None], *_: object) -> None:
+    def told() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    with suppress(RuntimeError):  # the loop has ended, and with it who waited
+        loop.call_soon_threadsafe(told)
 
 
 @dataclass(slots=True)

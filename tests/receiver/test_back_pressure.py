@@ -20,7 +20,7 @@ from otel_drift import receiver as receiver_module
 from otel_drift.errors import LedgerError
 from otel_drift.receiver import admission, http
 from otlp.samples import attribute, dumped, protobuf, request, span
-from receiver_desk import JSON, PROTOBUF, Desk, delay, receiving, rpc_status, status
+from receiver_desk import JSON, METHODS, PROTOBUF, Desk, delay, receiving, rpc_status, status
 
 BATCH = protobuf(request(*(span(number) for number in range(20))))
 LARGE = protobuf(request(span(1, attributes=[attribute("input.value", "x" * 400_000)])))
@@ -95,13 +95,14 @@ def test_a_database_that_fails_and_comes_back(tmp_path: Path, caplog: pytest.Log
 
 def test_too_much_at_once(tmp_path: Path) -> None:
     """What is being kept and what comes meanwhile stays within the limit; afterwards there is room again."""
-    with receiving(tmp_path, max_inflight_mb=1.0) as desk, ThreadPoolExecutor(1) as pool:
+    with receiving(tmp_path, max_inflight_mb=1.0) as desk, ThreadPoolExecutor(2) as pool:
         desk.inbox.go_on.clear()
-        first = pool.submit(desk.post, "traces", LARGE)
-        assert desk.inbox.entered.acquire(timeout=30)
+        waiting = [pool.submit(desk.post, "traces", LARGE) for _ in range(2)]
+        for _ in waiting:
+            assert desk.inbox.entered.acquire(timeout=30)
         told_to_wait(desk, 429, EXHAUSTED, LARGE)
         desk.inbox.go_on.set()
-        assert first.result().status_code == 200
+        assert [one.result().status_code for one in waiting] == [200, 200]
         for _ in range(3):
             assert desk.post("traces", LARGE).status_code == 200
             assert desk.call("traces", LARGE) == b""
@@ -145,6 +146,21 @@ def test_refused_requests_leave_nothing_behind(tmp_path: Path) -> None:
             with socket.create_connection(_place(desk)) as connection:
                 connection.sendall(_head(desk, 400_000) + b"x" * 100_000)  # and goes away
         assert _eventually(lambda: desk.post("traces", LARGE).status_code == 200)
+
+
+def test_senders_that_give_up_leave_nothing_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What they sent takes up room until it is kept, and no longer."""
+    with receiving(tmp_path, max_inflight_mb=1.0) as desk:
+        desk.inbox.go_on.clear()
+        for _ in range(2):
+            with pytest.raises(grpc.RpcError) as caught:
+                grpc.insecure_channel(desk.address).unary_unary(METHODS["traces"])(LARGE, timeout=0.3)
+            assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert _eventually(lambda: desk.post("traces", LARGE).status_code == 429)
+        desk.inbox.go_on.set()
+        assert _eventually(lambda: desk.post("traces", LARGE).status_code == 200)
+        assert _eventually(lambda: desk.receiver._admission._inflight == 0)
+    assert "Exception" not in caplog.text
 
 
 def test_a_body_that_comes_too_slowly_is_to_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +209,7 @@ def test_a_stop_refuses_what_comes_and_finishes_what_is_under_way(tmp_path: Path
     assert not [one.name for one in threading.enumerate() if one.name.startswith("receiver")]
 
 
-def test_a_stop_does_not_wait_longer_than_its_grace(tmp_path: Path) -> None:
+def test_a_stop_does_not_wait_longer_than_its_grace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What was not acknowledged is sent again: it may be kept twice, never lost."""
     with receiving(tmp_path) as desk, ThreadPoolExecutor(3) as pool:
         desk.inbox.go_on.clear()
@@ -201,12 +217,13 @@ def test_a_stop_does_not_wait_longer_than_its_grace(tmp_path: Path) -> None:
         for _ in waiting:
             assert desk.inbox.entered.acquire(timeout=30)
         stop = pool.submit(desk.receiver.stop, 0.2)
-        with pytest.raises((httpx.TransportError, AssertionError)):
-            assert waiting[0].result(30).status_code == 200
-        with pytest.raises(grpc.RpcError):
+        assert waiting[0].result(30).status_code == 503
+        with pytest.raises(grpc.RpcError) as caught:
             waiting[1].result(30)
+        assert caught.value.code() is UNAVAILABLE
         desk.inbox.go_on.set()
         stop.result(30)
+    assert "Traceback" not in caplog.text
 
 
 def _place(desk: Desk) -> tuple[str, int]:
