@@ -33,10 +33,12 @@ _PYDANTIC, _TRACELOOP, _VECTOR, _GENAI = PydanticAI(), Traceloop(), VectorStore(
 _LANGSMITH, _HAYSTACK = LangSmith(), Haystack()
 _LITELLM, _ADK, _OPENLIT, _APP = LiteLLM(), GoogleADK(), OpenLIT(), Application()
 _APP_ONLY: tuple[Reader, ...] = (_APP,)
-_MAX_SHAPES = 8192
+MAX_NAMES = 100_000
+"""How many attribute names all shapes that are remembered may have together: some 30 MB."""
 
 
 _shapes: dict[tuple[object, ...], Shape] = {}
+_names = 0
 
 
 def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
@@ -108,8 +110,11 @@ def _shape_of(span: Span) -> Shape:
     key = (span.scope, store if isinstance(store, str) else None, hits, logs, *a)
     shape = _shapes.get(key)
     if shape is None:
-        if len(_shapes) >= _MAX_SHAPES:
+        global _names
+        _names += len(a) + 1
+        if _names > MAX_NAMES:
             _shapes.clear()
+            _names = len(a) + 1
         shape = _shapes[key] = Shape(tuple(a), _conventions(a.keys(), span.scope, store, hits, logs))
     return shape
 
