@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,31 @@ class AuditDutyContract:
             desk.work()
         assert desk.duty.done["failed"] == 2
         assert (desk.counts().open, desk.results()) == (0, {"s3": "inconclusive", "s4": "clean"})
+
+    @pytest.mark.parametrize("name", ["find_unit", "remember", "commit_unit", "earlier_keys"])
+    def test_a_session_that_the_ledger_always_refuses_stops_no_other(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        def refuses(real: Any, error: Exception, about: str = "'s1'") -> Any:
+            def call(*given: Any, **options: Any) -> Any:
+                if any(about in repr(one) for one in given):
+                    raise error
+                return real(*given, **options)
+
+            return call
+
+        if name == "earlier_keys":
+            fault = RuntimeError("a fault of ours")
+            monkeypatch.setattr(desk.inbox, name, refuses(desk.inbox.earlier_keys, fault, f"{101:032x}"))
+        else:
+            monkeypatch.setattr(desk.ledger, name, refuses(getattr(desk.ledger, name), LedgerError("no")))
+        desk.receive(*(conversation(number) for number in range(4)))
+        for _ in range(10):
+            with suppress(LedgerError):
+                desk.duty.step()
+        found = desk.results()
+        assert {name: found[name] for name in ("s0", "s2", "s3")} == {"s0": "clean", "s2": "clean", "s3": "clean"}
+        assert desk.counts().put_off == {"error": 1}
 
     def test_our_own_output_is_not_audited(self, desk: Desk) -> None:
         desk.receive(conversation(1, DRIFTING)).work()

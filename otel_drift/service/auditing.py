@@ -14,7 +14,7 @@ from typing import Protocol
 from otel_drift import pipeline
 from otel_drift.budget import Budget
 from otel_drift.config import Settings
-from otel_drift.errors import LedgerError, OtelDriftError, SourceError
+from otel_drift.errors import LedgerError, SourceError
 from otel_drift.inbox import RECEIVED, Claim, Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.model import Session, Unit
@@ -210,7 +210,7 @@ class AuditDuty:
                 for case in cases:
                     if case in chosen:
                         self._settling.settle(case, ranked=self._ranks is not None)
-            except OtelDriftError:
+            except Exception:
                 self._settling.hand_back(cases, self._owner)
                 raise
         return True
@@ -287,26 +287,31 @@ class AuditDuty:
                 under_way.append(one)
                 yield shelf.take(one.place), replace(one.case.line, budget=self._portion)
 
-        with closing(pipeline.judged(given(), self._workers)) as judged:
-            for session, line, units in judged:
-                one = under_way.popleft()
-                if any(unit.reason == _LEDGER_FAILED for unit in units):
-                    raise LedgerError(f"ledger {self._ledger.name} failed while a session was judged")
-                if any(unit.calls for unit in units):
-                    asked.append(one)
-                if any(unit.calls and not _passes(unit) for unit in units):
-                    answered.append(one)
-                settled, reason = self._settled(one, session, line, units)
-                if reason not in (None, "budget_exhausted"):
-                    failed.append((one, str(reason)))
-                self._commit(one, session, line, settled, reason)
+        try:
+            with closing(pipeline.judged(given(), self._workers)) as judged:
+                for session, line, units in judged:
+                    one = under_way[0]
+                    if any(unit.reason == _LEDGER_FAILED for unit in units):
+                        raise LedgerError(f"ledger {self._ledger.name} failed while a session was judged")
+                    if any(unit.calls for unit in units):
+                        asked.append(one)
+                    if any(unit.calls and not _passes(unit) for unit in units):
+                        answered.append(one)
+                    settled, reason = self._settled(one, session, line, units)
+                    if reason not in (None, "budget_exhausted"):
+                        failed.append((one, str(reason)))
+                    self._commit(one, session, line, settled, reason)
+                    under_way.popleft()
+        except LedgerError:
+            if under_way:  # should it be this session's fault, the next step begins with others
+                self._resting.put_off(under_way[0], "error", JUDGE_DOWN)
+            raise
         self._note_judge(answered, failed)
 
     def _commit(self, one: Waiting, session: Session, line: Line, settled: Sequence[Unit], reason: str | None) -> None:
         try:
             made = list(pipeline.committed(settled, replace(line, run_id=self._runs.run_id())))
         except LedgerError:
-            self._resting.put_off(one, "error", JUDGE_DOWN)
             raise
         except Exception as error:  # one bad session stops no other
             self._settling.fail(one, error)
@@ -341,7 +346,7 @@ class AuditDuty:
         made = {unit.unit_id: unit for unit in pipeline.judge_session(session, instead)}
         self.done["embedded_instead"] += 1
         self._runs.count("embedded_instead")
-        if reason == "budget_exhausted":
+        if self._settings.budget.over == "embedded" and reason == "budget_exhausted":
             self._note("budget", "the day's budget is used up: sessions get the embedded judge until 00:00 UTC")
         return [*keep, *(unit for key, unit in made.items() if key in passing)], None
 

@@ -46,7 +46,21 @@ class Settling:
         self._faults: Counter[int] = Counter()
 
     def settle(self, case: Case, *, ranked: bool) -> None:
-        """Give a claim back: finished, or put off with what is done of it."""
+        """Give a claim back: finished, or put off with what is done of it.
+
+        Raises:
+            LedgerError: the database failed.
+        """
+        try:
+            self._settle(case, ranked)
+        except LedgerError:
+            raise
+        except Exception as error:  # one bad session stops no other: what was committed of it is found again
+            log.debug("a claim could not be settled", exc_info=error)
+            retry_at = self._clock() + FAULT.after(case.claim.attempts)
+            self._inbox.put_off(case.claim, reason="error", retry_at=retry_at)
+
+    def _settle(self, case: Case, ranked: bool) -> None:
         claim = case.claim
         for key in _moved(self._inbox, claim.origin, case.audited):
             self._ledger.retire_session(key, self._runs.run_id())
