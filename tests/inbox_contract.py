@@ -109,7 +109,8 @@ class Desk:
 
     def reconstructed(self, claim: Claim) -> list[Session]:
         with SpanSpool() as spool:
-            return list(stream(self.inbox.records(claim, GAP), spool, ReconstructOptions()))
+            records = self.inbox.records(claim, GAP)
+            return list(stream(records, spool, ReconstructOptions(), only=claim.session_id))
 
     def audit(self, claim: Claim) -> list[Session]:
         """As the service does: the sessions of the claim that are due; what belongs elsewhere is handed on."""

@@ -100,7 +100,7 @@ class Reading:
         mentioned: set[str] = set()
         with SpanSpool() as spool:
             records = self.inbox.records(claim, int(line.options.gap_seconds * 1e9))
-            for session in sessions.stream(pipeline.foreign(records, line), spool, line.options):
+            for session in sessions.stream(pipeline.foreign(records, line), spool, line.options, only=claim.session_id):
                 if claim.session_id in (None, session.session_id):  # a trace may name several sessions
                     mentioned.update(session.trace_ids)
                 if session.session_id is not None and claim.session_id is None:

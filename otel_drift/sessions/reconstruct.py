@@ -92,22 +92,31 @@ def _reconstruct(spans: Iterable[Span], options: ReconstructOptions) -> list[Ses
     return sessions
 
 
-def stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions = DEFAULTS) -> Iterator[Session]:
+def stream(
+    records: Iterable[Record],
+    spool: Spool,
+    options: ReconstructOptions = DEFAULTS,
+    *,
+    only: str | None = None,
+) -> Iterator[Session]:
     """Rebuild sessions from an input of any size; memory holds one session, and of each trace a few bytes.
 
     Args:
         records: spans and log records in any order.
         spool: keeps the records by trace until all are read.
         options: see `ReconstructOptions`.
+        only: a session id: sessions of others are told apart, but not rebuilt.
 
     Yields:
         The sessions that `reconstruct` would return, in the same order.
     """
     with _rare_collections():
-        yield from _stream(records, spool, options)
+        yield from _stream(records, spool, options, only)
 
 
-def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions) -> Iterator[Session]:
+def _stream(
+    records: Iterable[Record], spool: Spool, options: ReconstructOptions, only: str | None
+) -> Iterator[Session]:
     index = TraceIndex()
     for record in records:
         spool.add(record)
@@ -131,6 +140,8 @@ def _stream(records: Iterable[Record], spool: Spool, options: ReconstructOptions
 
     with index:
         for group in link(index, units, options):
+            if only is not None and group.session_id != only:
+                continue
             # an error of the disk is no session's and ends the run
             spans = {trace: found for trace in group.traces if (found := spool.load([trace]))}
             forget()
