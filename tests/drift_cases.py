@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otel_drift.model import JudgeAnswer, JudgeLimits, JudgeTask, Passage, Session, ToolCall, Turn
+from otel_drift.testing.samples import DRIFTING
 
 
 def turn(number: int, user: str | None, answer: str | None, *passages: str | None, **fields: Any) -> Turn:
@@ -212,3 +213,17 @@ def assert_report_holds(audited: Session, report: Mapping[str, Any]) -> None:
     assert [one["turn_number"] for one in events] == sorted(one["turn_number"] for one in events)
     assert len({one["event_id"] for one in events}) == len(events)
     assert report["summary"]["total_drift_events"] == len(events) == sum(report["summary"]["by_type"].values())
+
+
+def drifting() -> dict[str, Any]:
+    """A judge's answer on the conversation of `otel_drift.testing`: turn 3 contradicts turn 1."""
+    first, second, third = (answer for _, _, answer in DRIFTING)
+    return {
+        "claims": [
+            claim("c1", "t1", first, "GROUNDED", ("t1.p1", DRIFTING[0][1])),
+            claim("c2", "t2", second, "GROUNDED", ("t2.p1", DRIFTING[1][1])),
+            claim("c3", "t3", third, "UNSUPPORTED"),
+        ],
+        "drift_events": [event("t3", "CONTRADICTION", "c1", "c3", severity="CRITICAL")],
+        "overall_assessment": "One contradiction.",
+    }

@@ -42,6 +42,8 @@ class Serving:
         self.log = folder / "serve.log"
         self.addresses: dict[str, str] = {}
         self._env = {**os.environ, **(env or {})}
+        self.preexec: Callable[[], None] | None = None
+        """Runs in the process before the program does: limits."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -54,6 +56,7 @@ class Serving:
                 env=self._env,
                 stdout=log,
                 stderr=log,
+                preexec_fn=self.preexec,
             )
 
         def said() -> str:

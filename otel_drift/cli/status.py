@@ -51,6 +51,9 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     for one in told["processes"]:
         addresses = " ".join(str(address) for address in one.get("addresses", {}).values())
         yield f"process   {one['process_id']} {one['state']} since {one['started']}  {terminal_safe(addresses)}"
+        done = one.get("done") or {}
+        if done:
+            yield "          since then: " + ", ".join(f"{number} {name}" for name, number in sorted(done.items()))
     sessions, kept = told["sessions"], told["kept"]
     late = f", the oldest due for {sessions['oldest_due_seconds']:.0f} s" if sessions["oldest_due_seconds"] else ""
     yield f"sessions  {sessions['open']} open, {sessions['due']} due{late}, {sessions['held']} being audited"

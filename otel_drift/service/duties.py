@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -45,8 +46,10 @@ class Duties:
     def stop(self, seconds: float) -> list[str]:
         """Ask all to end after the step they are at, and wait; returns the names of those that did not in time."""
         self.stopping.set()
+        ends = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(seconds)
+            if thread.ident is not None:
+                thread.join(max(0.0, ends - time.monotonic()))
         return [thread.name for thread in self._threads if thread.is_alive()]
 
     @property

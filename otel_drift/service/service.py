@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -75,10 +76,12 @@ class Service:
             self._stop()
 
     def _start(self) -> None:
-        for name, server in (("admin", self._admin), ("receiver", self._receiver)):
-            if server is not None:
-                server.start()
-                self.addresses |= {name: server.url} if isinstance(server, Admin) else server.addresses
+        if self._admin is not None:
+            self._admin.start()
+            self.addresses["admin"] = self._admin.url
+        if self._receiver is not None:
+            self._receiver.start()
+            self.addresses |= self._receiver.addresses
         self._duties.start()
         for name, address in self.addresses.items():
             log.info("listening: %s %s", name, address)
@@ -101,6 +104,9 @@ class Service:
         if self._admin is not None:
             self._admin.stop()
         log.info("stopped")
+        if late:
+            logging.shutdown()
+            os._exit(0)  # their threads would keep the process; everything is in the database
 
     # What it says of itself
 
@@ -108,12 +114,22 @@ class Service:
         """For ``otel-drift status``, through the ledger."""
         from otel_drift import __version__
 
+        self._look_at_receiver()
         now = self._conditions.now()
         return {
             "version": __version__,
             "addresses": self.addresses,
+            "done": dict(self._auditing.done),
             "conditions": {name: {"message": one.message, "since": one.since} for name, one in now.items()},
         }
+
+    def _look_at_receiver(self) -> None:
+        """Senders that are told to wait make a process not ready: whoever balances load sends elsewhere."""
+        problem = self._receiver.problem() if self._receiver is not None else None
+        if problem:
+            self._conditions.note("receiver", problem, blocking=True)
+        else:
+            self._conditions.clear("receiver")
 
     def _health(self) -> tuple[bool, dict[str, Any]]:
         """Whether the process works at all: every duty's thread is alive."""

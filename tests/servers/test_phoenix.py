@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from captures import spans_of
-from drift_cases import claim, event
+from drift_cases import drifting
 from model_server import ModelServer, Reply, Request
 from otel_drift.errors import RetryablePlatformError
 from otel_drift.model import Session, Span
@@ -410,20 +410,6 @@ def audited(phoenix: Phoenix, otel_drift: Cli, project: str, answer: dict[str, A
             "--model", "openai/scripted", "--api-base", model.url, env={"OPENAI_API_KEY": "sk-test"},
         )  # fmt: skip
     assert run.returncode == 0, run.stderr
-
-
-def drifting() -> dict[str, Any]:
-    """A judge's answer on the sample conversation."""
-    first, second, third = (answer for _, _, answer in DRIFTING)
-    return {
-        "claims": [
-            claim("c1", "t1", first, "GROUNDED", ("t1.p1", DRIFTING[0][1])),
-            claim("c2", "t2", second, "GROUNDED", ("t2.p1", DRIFTING[1][1])),
-            claim("c3", "t3", third, "UNSUPPORTED"),
-        ],
-        "drift_events": [event("t3", "CONTRADICTION", "c1", "c3", severity="CRITICAL")],
-        "overall_assessment": "One contradiction.",
-    }
 
 
 def read_all(phoenix: Phoenix, project: str, window: Window = ALWAYS) -> list[Span]:
