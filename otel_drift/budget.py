@@ -14,7 +14,7 @@ _ROUNDING = 1e-9
 
 @dataclass(slots=True)
 class Call:
-    """A judge call under way. `cost` (US dollars) and tokens start as the most it can take; set them to what it took."""
+    """A judge call under way. `cost` (US dollars) and tokens start as the most it can take, and become what it took."""
 
     cost: float | None
     input_tokens: int = 0
