@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -150,12 +151,12 @@ def _follower(
     from otel_drift.cli.choice import FIRST_TIME, moment
     from otel_drift.cli.sources import answering, opened, platform_of
     from otel_drift.errors import SourceError
-    from otel_drift.service.following import FollowDuty
+    from otel_drift.service.following import MOST_PROBLEMS, FollowDuty
 
     platform = platform_of([spec])
     if platform is None:
         raise ConfigError(f"[serve] follow {spec}: name a platform, e.g. phoenix:http://localhost:6006?project=NAME")
-    problems: list[RecordError] = []
+    problems: deque[RecordError] = deque(maxlen=MOST_PROBLEMS)
     source: Source = opened("sources", *platform, settings, on_problem=problems.append)
     if close := getattr(source, "close", None):
         stack.callback(close)

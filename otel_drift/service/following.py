@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
@@ -18,6 +19,7 @@ from otel_drift.service.conditions import Conditions
 SECOND = 1_000_000_000
 SLICE = 3600 * SECOND
 """How much time is read at once: what was read is noted after each, and a stop waits for no more."""
+MOST_PROBLEMS = 1_000
 AT_ONCE = 500
 """Records put into the inbox in one transaction."""
 
@@ -34,7 +36,7 @@ class FollowDuty:
         *,
         every: float,
         first: int,
-        problems: list[RecordError],
+        problems: deque[RecordError],
         conditions: Conditions,
         stopping: threading.Event,
         clock: Callable[[], int] = time.time_ns,
@@ -47,7 +49,7 @@ class FollowDuty:
         pull: Which sessions; how far to look back.
         every: Seconds between two readings.
         first: Where the first reading begins, where there is no mark (nanoseconds since the epoch).
-        problems: Where the source puts records it cannot read; emptied here.
+        problems: Where the source puts records it cannot read, `MOST_PROBLEMS` at most; emptied here.
         conditions: Told of them.
         stopping: Ends a reading between two pages.
         clock: The wall clock, in nanoseconds.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class Follower:
         self.platform = Platform()
         self.inbox = Inbox(ledger, clock=lambda: self.now)
         self.stopping = threading.Event()
-        self.problems: list[RecordError] = []
+        self.problems: deque[RecordError] = deque()
         self.conditions = Conditions()
         self.duty = FollowDuty(
             self.platform,
