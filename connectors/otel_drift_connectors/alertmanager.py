@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otel_drift.alerts import wording
-from otel_drift.alerts.times import utc
 from otel_drift.errors import PlatformError
 from otel_drift.platform import Platform, Target
 from otel_drift.protocols import Alert
 from otel_drift.retry import NO_RETRY
+from otel_drift.times import utc
 
 NAMES: Mapping[str, str] = {"finding": "OtelDriftFinding", "action": "OtelDriftAction"}
 """The label ``alertname`` by kind of alert."""

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import orjson
 
 from otel_drift.alerts import wording
-from otel_drift.alerts.times import utc
 from otel_drift.alerts.webhook_signature import secret_bytes, sign
 from otel_drift.errors import ConfigError
 from otel_drift.platform import Platform, Target, is_loopback
 from otel_drift.protocols import Alert
 from otel_drift.retry import NO_RETRY
+from otel_drift.times import utc
 
 SECRET_VARIABLE = "OTEL_DRIFT_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable, no secret
 

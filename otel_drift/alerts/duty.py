@@ -16,11 +16,10 @@ from otel_drift.ledger import Ledger
 from otel_drift.ledger.alert_rows import AlerterState, AlertRow
 from otel_drift.protocols import Alert, Alerter
 from otel_drift.report.escape import terminal_safe
+from otel_drift.times import DAY, HOUR, SECOND
 
 log = logging.getLogger(__name__)
 
-SECOND = 1_000_000_000
-HOUR = 3600 * SECOND
 MOST = 200
 """Alerts in one notification."""
 FIRST_PAUSE = 5 * SECOND
@@ -28,7 +27,7 @@ LONGEST_PAUSE = 300 * SECOND
 """Between two tries of an alerter that fails; the pause doubles."""
 REFUSED = frozenset({400, 413, 422})
 """Statuses of a receiver that was reached and does not take what it was given: it is given less at once."""
-KEPT = 90 * 24 * HOUR
+KEPT = 90 * DAY
 """How long alerts that ended are kept."""
 
 

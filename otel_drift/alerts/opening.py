@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from otel_drift import plugins
-from otel_drift.alerts.duty import SECOND, AlertDuty, Channel, Noting, Pace, Telling
+from otel_drift.alerts.duty import AlertDuty, Channel, Noting, Pace, Telling
 from otel_drift.alerts.reconciling import Actions, Findings, LinksFor
 from otel_drift.errors import ConfigError
 from otel_drift.ledger import Ledger
 from otel_drift.policy import AlertRule
 from otel_drift.protocols import Alerter
+from otel_drift.times import HOUR, SECOND
 
 if TYPE_CHECKING:
     from otel_drift.config import Settings
@@ -64,7 +65,7 @@ def alert_duty(
             int(alerts.group_seconds * SECOND),
             alerts.per_hour,
             int(alerts.repeat_seconds * SECOND),
-            int(alerts.expire_hours * 3600 * SECOND),
+            int(alerts.expire_hours * HOUR),
         ),
         links_for=links_for,
         quotes=alerts.quotes,

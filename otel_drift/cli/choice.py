@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otel_drift.errors import ConfigError
+from otel_drift.times import DAY, MINUTE, SECOND
 
 if TYPE_CHECKING:
     from otel_drift.cli.sources import Reading
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from otel_drift.protocols import Window
     from otel_drift.selection import Selection
 
-SECOND = 1_000_000_000
-FIRST_TIME = 24 * 3600 * SECOND
+FIRST_TIME = DAY
 """How far back the first run on a platform reads."""
-LONGEST_HOLD = 7 * 24 * 3600 * SECOND
+LONGEST_HOLD = 7 * DAY
 """A session that could not be judged is read again by later runs for so long."""
 
 _PANEL = "Which sessions"
@@ -83,7 +83,7 @@ def pull_overrides(
         "environments": environment,
         "users": user,
         "tags": tag,
-        "settle_minutes": None if settle is None else duration(settle, "--settle") / (60 * SECOND),
+        "settle_minutes": None if settle is None else duration(settle, "--settle") / MINUTE,
     }
     return {key: value for key, value in given.items() if value is not None}
 
@@ -107,7 +107,7 @@ def selection(
     pull = _pull(source, settings, given)
     return Selection(
         window=window(source, settings, given=given, until=until, sessions=sessions, reached=reached),
-        settle=0 if sessions else int(pull.settle_minutes * 60 * SECOND),
+        settle=0 if sessions else int(pull.settle_minutes * MINUTE),
         min_turns=pull.min_turns,
         flags=tuple(pull.flagged),
         flagged_first=source.windowed or bool(pull.flagged),
@@ -148,7 +148,7 @@ def window(
     elif not source.windowed:
         start = 0
     else:
-        start = int(reached) - int(pull.look_back_minutes * 60 * SECOND) if reached else now - FIRST_TIME
+        start = int(reached) - int(pull.look_back_minutes * MINUTE) if reached else now - FIRST_TIME
     if start >= end and not sessions:
         raise ConfigError("--since must lie before --until")
     return Window(start, end, tuple(sessions), tuple(pull.environments), tuple(pull.users), tuple(pull.tags))

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-SKEW = 60 * 10**9
+from otel_drift.times import MINUTE
+
+REST = 3
+"""What stays open after an audit is handed out again after this part of the time sessions settle in, or later, where
+the audit took long."""
+SKEW = MINUTE
 """A time stored so much (nanoseconds) after now was written before the clock was set back, or by a clock that is wrong:
 nothing waits for it."""
 
@@ -27,10 +32,6 @@ class TraceState:
     first_unaudited: int | None
     unaudited_spans: int
     is_own: bool
-
-    def is_due(self, *, now: int, settle: int, cap: int, cap_spans: int) -> bool:
-        """Whether it waits to be audited, by itself."""
-        return _is_due([self], now, settle, cap, cap_spans)
 
 
 @dataclass(slots=True)

@@ -10,16 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import read
-from otel_drift.inbox.claim import SKEW, Claim, TraceState
+from otel_drift.inbox.claim import REST, SKEW, Claim, TraceState
 from otel_drift.inbox.settling import note_audited
 from otel_drift.ledger.schema import inbox_group as group
 from otel_drift.ledger.schema import inbox_member as member
 from otel_drift.ledger.schema import inbox_tally as tally
 from otel_drift.ledger.schema import inbox_trace as trace
-
-REST = 3
-"""What stays open after an audit is handed out again after this part of the time sessions settle in, or later, where
-the audit took long."""
 
 _GIVEN_BACK: dict[str, Any] = {"owner": None, "ticket": None, "held_until": None}
 

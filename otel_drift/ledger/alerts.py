@@ -17,10 +17,11 @@ from otel_drift.ledger.database import Database
 from otel_drift.ledger.locking import delivery_lock
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import alert, alerter, evidence, finding, mute, review, unit
+from otel_drift.times import HOUR
 
 LOOKED_AT = 500
 """Results looked at in one transaction."""
-PUT_OFF = 3600 * 1_000_000_000
+PUT_OFF = HOUR
 """How long one alert waits that its alerter refuses, so that others come before it."""
 
 _CURRENT = unit.alias("current_unit")

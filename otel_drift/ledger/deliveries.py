@@ -13,8 +13,8 @@ from otel_drift.ledger import records
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import annotation, delivery
 from otel_drift.model import Annotation, Rejection, WriteReport
+from otel_drift.times import SECOND
 
-SECOND = 1_000_000_000
 GIVEN_UP_AFTER = 7 * 24 * 3600
 """Seconds after which a value that a sink always puts off is owed no longer."""
 PATIENCE = ((1, 10), (2, 30), (4, 120), (7, 600), (2**31 - 1, 3600))

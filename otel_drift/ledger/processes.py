@@ -11,8 +11,9 @@ from sqlalchemy.engine import Connection
 
 from otel_drift.ledger import records
 from otel_drift.ledger.schema import process
+from otel_drift.times import DAY
 
-_FORGOTTEN_AFTER = 7 * 24 * 3600 * 1_000_000_000
+_FORGOTTEN_AFTER = 7 * DAY
 """A process that stopped or went silent so long ago (nanoseconds) is of no interest any more."""
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Protocol
 
 from otel_drift import pipeline
 from otel_drift.budget import Budget
@@ -23,6 +21,7 @@ from otel_drift.protocols import Window
 from otel_drift.reasons import PASSING, explain
 from otel_drift.selection import Selection
 from otel_drift.service.cases import Case, Reading, Times, Waiting
+from otel_drift.service.conditions import Conditions
 from otel_drift.service.daily_budget import DailyBudget
 from otel_drift.service.daily_runs import DailyRuns
 from otel_drift.service.holding import holding
@@ -32,12 +31,8 @@ from otel_drift.service.risk import embedded
 from otel_drift.service.settling import Settling
 from otel_drift.service.shelf import Shelf
 from otel_drift.telemetry import Telemetry
+from otel_drift.times import HOUR, MINUTE, SECOND
 
-log = logging.getLogger(__name__)
-
-SECOND = 10**9
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
 RANKED = 64
 """Claims ranked together where the budget is limited."""
 MOST_RANKING = 200
@@ -51,18 +46,6 @@ LONGEST_PAUSE = 120.0
 """Seconds between two tries of a judge that answers nobody."""
 _LEDGER_FAILED = "internal_error: LedgerError"
 _GRAVITY = ("findings", "inconclusive", "clean", "not_applicable")
-
-
-class Noting(Protocol):
-    """Where is said what is not as it should be (`service.conditions.Conditions`)."""
-
-    def note(self, name: str, message: str) -> None:
-        """Something is wrong."""
-        ...
-
-    def clear(self, name: str) -> None:
-        """It is right again."""
-        ...
 
 
 class AuditDuty:
@@ -99,7 +82,7 @@ class AuditDuty:
         owner: str,
         telemetry: Telemetry,
         *,
-        conditions: Noting | None = None,
+        conditions: Conditions | None = None,
         clock: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -181,8 +164,6 @@ class AuditDuty:
                 self._runs.end()
             finally:
                 self._working.release()
-
-    # --- a step ---
 
     def _step(self) -> bool:
         self._begin()
@@ -361,8 +342,6 @@ class AuditDuty:
             self._failures += 1
             self._pause_until = self._monotonic() + min(LONGEST_PAUSE, 2.0 ** min(self._failures, 10))
             self._note("judge", f"the judge does not answer, sessions wait: {explain(failed[-1][1])}")
-
-    # --- what is said ---
 
     def _line(self, origin: str) -> Line:
         return self._lines.get(origin) or self._lines[RECEIVED]

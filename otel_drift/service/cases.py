@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -13,8 +12,6 @@ from otel_drift.pipeline import Line
 from otel_drift.selection import Choice, Selection
 from otel_drift.service.shelf import Shelf
 from otel_drift.spool import SpanSpool
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from otel_drift.errors import BudgetError, ConfigError, LedgerError
 from otel_drift.ledger import Ledger
 from otel_drift.ledger.spend import day_of
 from otel_drift.protocols import Judge
+from otel_drift.times import DAY
 
-DAY = 86_400 * 10**9
 _ROUNDING = 1e-9
 
 

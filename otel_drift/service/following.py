@@ -15,9 +15,9 @@ from otel_drift.inbox import Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.protocols import Source, Window
 from otel_drift.service.conditions import Conditions
+from otel_drift.times import HOUR, MINUTE
 
-SECOND = 1_000_000_000
-SLICE = 3600 * SECOND
+SLICE = HOUR
 """How much time is read at once: what was read is noted after each, and a stop waits for no more."""
 MOST_PROBLEMS = 1_000
 AT_ONCE = 500
@@ -80,7 +80,7 @@ class FollowDuty:
             now = self._clock()
             since = min(int(reached), now) if reached else self._first
             until = min(now, since + SLICE)
-            look_back = int(self._pull.look_back_minutes * 60 * SECOND) if reached else 0
+            look_back = int(self._pull.look_back_minutes * MINUTE) if reached else 0
             if not self._read(self._window(since - look_back, until)):
                 return False
             self._ledger.set_cursor(self.mark, str(until))

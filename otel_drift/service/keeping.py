@@ -10,9 +10,8 @@ from otel_drift.config import RetentionSettings
 from otel_drift.inbox import Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.service.conditions import Conditions
+from otel_drift.times import DAY, SECOND
 
-SECOND = 1_000_000_000
-DAY = 86_400 * SECOND
 BEAT_SECONDS = 5.0
 FORGET_SECONDS = 900.0
 JUMP_SECONDS = 60.0

@@ -6,12 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from otel_drift.inbox.claim import SKEW
+from otel_drift.inbox.claim import REST, SKEW
 from otel_drift.service.cases import Case, Rest, Waiting
+from otel_drift.times import MINUTE
 
-MINUTE = 60 * 10**9
-REST = 3
-"""A place is looked at again after this part of the time that sessions settle in, as what was not mentioned is."""
 _REMEMBERED = 20_000
 
 

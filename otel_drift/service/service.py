@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from otel_drift.errors import OtelDriftError
 from otel_drift.service.admin import Admin
 from otel_drift.service.duties import Duties, Duty
-from otel_drift.service.keeping import SECOND, BeatDuty
+from otel_drift.service.keeping import BeatDuty
 from otel_drift.service.status import inbox_times
+from otel_drift.times import SECOND
 
 if TYPE_CHECKING:
     from otel_drift.config import Settings
@@ -107,8 +108,6 @@ class Service:
         if late:
             logging.shutdown()
             os._exit(0)  # their threads would keep the process; everything is in the database
-
-    # What it says of itself
 
     def _about(self) -> dict[str, Any]:
         """For ``otel-drift status``, through the ledger."""

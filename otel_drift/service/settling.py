@@ -14,10 +14,10 @@ from otel_drift.service.daily_runs import DailyRuns
 from otel_drift.service.ranking import priority_of
 from otel_drift.service.resting import Backoff, Resting
 from otel_drift.telemetry import Telemetry
+from otel_drift.times import MINUTE
 
 log = logging.getLogger(__name__)
 
-MINUTE = 60 * 10**9
 FAULT = Backoff(MINUTE, 60 * MINUTE)
 MOST_FAULTS = 8
 """So often something is tried that fails for no known reason."""

@@ -9,7 +9,8 @@ from typing import Any
 from otel_drift.config import Settings
 from otel_drift.inbox import Inbox
 from otel_drift.ledger import Ledger
-from otel_drift.service.keeping import BEAT_SECONDS, DAY, SECOND
+from otel_drift.service.keeping import BEAT_SECONDS
+from otel_drift.times import DAY, MINUTE, SECOND, utc
 
 SILENT_SECONDS = 6 * BEAT_SECONDS
 """A process that said nothing for so long is taken for dead."""
@@ -27,7 +28,7 @@ def status(ledger: Ledger, inbox: Inbox, settings: Settings, now: int) -> dict[s
     counts = inbox.counts(now, **inbox_times(settings))
     told: dict[str, Any] = {
         "ledger": ledger.name,
-        "at": iso(now),
+        "at": utc(now),
         "processes": [_process(one, now) for one in ledger.processes()],
         "sessions": {
             "open": counts.open,
@@ -51,8 +52,8 @@ def inbox_times(settings: Settings) -> dict[str, int]:
     """When a session is due, as the inbox takes it."""
     serve = settings.serve
     return {
-        "settle": int(serve.settle_minutes * 60 * SECOND),
-        "cap": int(serve.cap_minutes * 60 * SECOND),
+        "settle": int(serve.settle_minutes * MINUTE),
+        "cap": int(serve.cap_minutes * MINUTE),
         "cap_spans": serve.cap_spans,
     }
 
@@ -61,7 +62,7 @@ def _process(one: Mapping[str, Any], now: int) -> dict[str, Any]:
     silent = (now - one["heartbeat"]) / SECOND
     state = "stopped" if one["stopped"] else "silent" if silent > SILENT_SECONDS else "running"
     said = {key: value for key, value in one.items() if key not in ("heartbeat", "stopped", "started")}
-    return {**said, "state": state, "started": iso(one["started"]), "heard_seconds_ago": round(max(0.0, silent), 1)}
+    return {**said, "state": state, "started": utc(one["started"]), "heard_seconds_ago": round(max(0.0, silent), 1)}
 
 
 def _budget(ledger: Ledger, settings: Settings, now: int) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _followed(name: str) -> bool:
 def _source(name: str, mark: str | None, updated: int, now: int) -> dict[str, Any]:
     return {
         "name": json.loads(name)[1],
-        "read_until": None if mark is None else iso(int(mark)),
+        "read_until": None if mark is None else utc(int(mark)),
         "behind_seconds": None if mark is None else _ago(now, int(mark)),
         "read_seconds_ago": _ago(now, updated),
     }
@@ -91,7 +92,7 @@ def _sinks(ledger: Ledger, now: int) -> dict[str, Any]:
 
 
 def _alerter(one: Mapping[str, Any]) -> dict[str, Any]:
-    times = {name: None if one[name] is None else iso(one[name]) for name in ("since", "waiting_since")}
+    times = {name: None if one[name] is None else utc(one[name]) for name in ("since", "waiting_since")}
     return {**one, **times}
 
 
@@ -118,10 +119,3 @@ def _problems(told: Mapping[str, Any], settings: Settings) -> list[str]:
 
 def _ago(now: int, then: int | None) -> float | None:
     return None if then is None else round(max(0, now - then) / SECOND, 1)
-
-
-def iso(nanoseconds: int) -> str:
-    """A time as ISO 8601 in UTC, to the second."""
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(nanoseconds / SECOND, UTC).isoformat(timespec="seconds")

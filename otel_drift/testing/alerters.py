@@ -10,9 +10,9 @@ from otel_drift import retry
 from otel_drift.errors import ConfigError, SinkError
 from otel_drift.protocols import Alert, Alerter
 from otel_drift.testing.sinks import LONGEST_ERROR
+from otel_drift.times import SECOND
 
 STARTED = 1_790_000_000_000_000_000
-SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from otel_drift.config import BudgetSettings
 from otel_drift.errors import BudgetError, ConfigError, LedgerError, PermanentJudgeError
 from otel_drift.ledger import Ledger
 from otel_drift.model import JudgeLimits
-from otel_drift.service.daily_budget import DAY, DailyBudget
+from otel_drift.service.daily_budget import DailyBudget
+from otel_drift.times import DAY
 from otel_drift.validation import audit_session
 
 NOON = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp()) * 10**9

@@ -16,8 +16,9 @@ from otel_drift.ledger import Ledger
 from otel_drift.model import Record, Span
 from otel_drift.protocols import Window
 from otel_drift.service.conditions import Conditions
-from otel_drift.service.following import SECOND, SLICE, FollowDuty
+from otel_drift.service.following import SLICE, FollowDuty
 from otel_drift.testing import conversation
+from otel_drift.times import SECOND
 
 NOW = 1_800_000_000 * SECOND
 MINUTE = 60 * SECOND

@@ -12,8 +12,9 @@ from otel_drift.config import RetentionSettings
 from otel_drift.inbox import Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.service.conditions import Conditions
-from otel_drift.service.keeping import DAY, SECOND, BeatDuty, RetentionDuty
+from otel_drift.service.keeping import BeatDuty, RetentionDuty
 from otel_drift.testing import conversation
+from otel_drift.times import DAY, SECOND
 
 NOW = 1_800_000_000 * SECOND
 
