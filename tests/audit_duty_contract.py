@@ -19,7 +19,8 @@ from otel_drift import pipeline
 from otel_drift.errors import LedgerError, PermanentJudgeError, RetryableJudgeError
 from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
-from otel_drift.pipeline import RESULT_ID
+from otel_drift.model import Session, Unit
+from otel_drift.pipeline import RESULT_ID, Line
 from otel_drift.testing import MemorySource
 
 
@@ -349,6 +350,28 @@ class AuditDutyContract:
             desk.work()
         assert desk.duty.done["failed"] == 2
         assert (desk.counts().open, desk.results()) == (0, {"s3": "inconclusive", "s4": "clean"})
+
+    @pytest.mark.parametrize("named", [True, False])
+    def test_a_session_that_cannot_be_judged_at_all_stops_no_other_and_is_given_up(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch, named: bool
+    ) -> None:
+        judge_session = pipeline.judge_session
+
+        def judged(session: Session, line: Line) -> list[Unit]:
+            if f"{101:032x}" in session.trace_ids:
+                raise RecursionError("a fault of ours")
+            return judge_session(session, line)
+
+        monkeypatch.setattr(pipeline, "judge_session", judged)
+        desk.receive(*(conversation(number, name="" if named else None) for number in range(4)))
+        desk.work()
+        others = 3 if named else 7  # of traces without an id each is a session
+        assert (len(desk.results()), desk.counts().put_off) == (others, {"error": 1})
+        for _ in range(20):
+            desk.clock.later(HOUR)
+            desk.work()
+        assert desk.duty.done["failed"] == 1
+        assert (desk.counts().open, len(desk.results())) == (0, others)
 
     @pytest.mark.parametrize("name", ["find_unit", "remember", "commit_unit", "earlier_keys"])
     def test_a_session_that_the_ledger_always_refuses_stops_no_other(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from otel_drift import pipeline
 from otel_drift.budget import Budget
 from otel_drift.config import Settings
-from otel_drift.errors import LedgerError, SourceError
+from otel_drift.errors import LedgerError, OtelDriftError, SourceError
 from otel_drift.inbox import RECEIVED, Claim, Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.model import Session, Unit
@@ -283,10 +283,14 @@ class AuditDuty:
                         failed.append((one, str(reason)))
                     self._commit(one, session, line, settled, reason)
                     under_way.popleft()
-        except LedgerError:
+        except OtelDriftError:
             if under_way:  # should it be this session's fault, the next step begins with others
                 self._resting.put_off(under_way[0], "error", JUDGE_DOWN)
             raise
+        except Exception as error:  # one bad session stops no other: what was under way after it comes again at once
+            if not under_way:
+                raise
+            self._settling.fail(under_way[0], error)
         self._note_judge(answered, failed)
 
     def _commit(self, one: Waiting, session: Session, line: Line, settled: Sequence[Unit], reason: str | None) -> None:
