@@ -14,6 +14,8 @@ from otel_drift.errors import LedgerError
 from otel_drift.receiver.refusals import Refusal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from otel_drift.config import ServeSettings
     from otel_drift.inbox import Inbox
 
@@ -47,7 +49,8 @@ class Admission:
         self._most_inflight = int(settings.max_inflight_mb * MB)
         self._most_backlog = settings.max_backlog_mb * MB
         self._least_disk = settings.min_free_disk_mb * MB
-        self._folder = inbox.file.parent if inbox.file is not None else None
+        self._file = inbox.file
+        self._identity = _identity(inbox.file)
         self.most_body = min(MOST_BODY, self._most_inflight // 2)
         self.most_unpacked = min(MOST_UNPACKED, self._most_inflight // 2)
         self._lock = threading.Lock()
@@ -111,7 +114,9 @@ class Admission:
 
     def _fullness(self) -> tuple[str, str] | None:
         """Code and message of what is full."""
-        if self._folder is not None and shutil.disk_usage(self._folder).free < self._least_disk:
+        if _identity(self._file) != self._identity:  # what is written to the one that is open would be lost
+            return "ledger", "the database's file was deleted or replaced: put it back, or restart to begin a new one"
+        if self._file is not None and shutil.disk_usage(self._file.parent).free < self._least_disk:
             return "disk", f"less than {self._least_disk / MB:g} MB are free on the disk"
         try:
             kept = self._inbox.counts(time.time_ns(), settle=_LONG, cap=_LONG, cap_spans=_LONG).bytes
@@ -140,6 +145,15 @@ class Admission:
             self._requests -= 1
             if not self._requests:
                 self._all_left.notify_all()
+
+
+def _identity(file: Path | None) -> tuple[int, int] | None:
+    """Which file is there, if any, whatever its name."""
+    try:
+        found = file.stat() if file is not None else None
+    except OSError:
+        return None
+    return found and (found.st_dev, found.st_ino)
 
 
 class Ticket:

@@ -137,6 +137,7 @@ class Service:
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
         """Whether it can take work in, and what is wrong right now."""
+        self._look_at_receiver()  # the heartbeat may be waiting for the database
         said = {name: one.message for name, one in self._conditions.now().items()}
         blocking = [name for name, one in self._conditions.now().items() if one.blocking]
         try:

@@ -93,6 +93,21 @@ def test_a_database_that_fails_and_comes_back(tmp_path: Path, caplog: pytest.Log
         assert desk.post("traces", BATCH).status_code == 200
 
 
+def test_a_database_whose_file_is_deleted_or_replaced(tmp_path: Path) -> None:
+    """What is written to a file that has no name any more would be acknowledged, and lost with the process."""
+    with receiving(tmp_path) as desk:
+        file = desk.inbox.file
+        assert file is not None
+        elsewhere = file.rename(file.with_suffix(".away"))
+        told_to_wait(desk, 503, UNAVAILABLE)
+        assert "deleted or replaced" in (desk.receiver.problem() or "")
+        file.write_bytes(elsewhere.read_bytes())
+        told_to_wait(desk, 503, UNAVAILABLE)
+        elsewhere.rename(file)
+        assert desk.receiver.problem() is None
+        assert desk.post("traces", BATCH).status_code == 200
+
+
 def test_too_much_at_once(tmp_path: Path) -> None:
     """What is being kept and what comes meanwhile stays within the limit; afterwards there is room again."""
     with receiving(tmp_path, max_inflight_mb=1.0) as desk, ThreadPoolExecutor(2) as pool:
