@@ -87,7 +87,6 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
     line, sinks = open_line(settings, stack)
     line.judge = ObservedJudge(line.judge, telemetry)
     inbox = Inbox(line.ledger, session_attributes=settings.sessions.session_id_attributes)
-    stack.callback(inbox.close)
     receiver = _receiver(settings, inbox, telemetry)
     lines = {RECEIVED: line}
     links = {RECEIVED: Links(settings.output.trace_url, settings.output.session_url)}

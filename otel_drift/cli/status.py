@@ -29,11 +29,7 @@ def status(
 
     settings = load_settings(config, {"ledger": {"url": ledger}})
     with Ledger.open(settings.ledger.url or default_ledger()) as opened:
-        inbox = Inbox(opened)
-        try:
-            told = state_of(opened, inbox, settings, time.time_ns())
-        finally:
-            inbox.close()
+        told = state_of(opened, Inbox(opened), settings, time.time_ns())
     if output is OutputFormat.json:
         write_json_line(told)
     else:

@@ -247,9 +247,6 @@ class Inbox:
             more = len(numbers) == AT_ONCE
         return deleted
 
-    def close(self) -> None:
-        """Nothing of its own is open: the ledger closes the database."""
-
     def _chosen(
         self,
         *,

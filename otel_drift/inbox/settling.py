@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -42,8 +42,8 @@ def _settle_traces(connection: Connection, claimed: Claim, audited: Mapping[str,
         for its_group in {row["its_group"], place if key else row["its_group"]}
     ]
     left, gone = _moves(connection, rows, {row["number"]: row["its_group"] for _, row in done})
-    _many(connection, _AUDITED, rows)
-    _many(connection, _WAS_AUDITED, gone)
+    many(connection, _AUDITED, rows)
+    many(connection, _WAS_AUDITED, gone)
     touched = reopen(connection, {*left, *(row["audited_hash"] for row in gone)}, claimed.now, claimed.revision)
     return touched | {row["its_group"] for row in rows}
 
@@ -56,7 +56,7 @@ def _adopt(connection: Connection, claimed: Claim, elsewhere: Mapping[str, str])
         if (state := claimed.traces.get(trace_id)) is not None and state.first_unaudited is not None
     }
     done = dict(_done(connection, claimed, waiting))
-    _many(connection, _AUDITED, list(done.values()))
+    many(connection, _AUDITED, list(done.values()))
     place = _place(claimed)
     touched = set()
     for trace_id, row in done.items():
@@ -178,7 +178,8 @@ def _place(claimed: Claim) -> str:
     return place_id(claimed.origin, claimed.project, claimed.environment)
 
 
-def _many(connection: Connection, statement: Any, rows: list[dict[str, Any]]) -> None:
+def many(connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+    """Run a statement for each of these rows, if there are any."""
     if rows:
         connection.execute(statement, rows)
 

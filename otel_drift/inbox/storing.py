@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import Facts, Part, groups_of, part_of, place_id, read, written
 from otel_drift.inbox.packing import unlike, unpack
-from otel_drift.inbox.settling import recount, reopen
-from otel_drift.ledger.records import chunks
+from otel_drift.inbox.settling import many, recount, reopen
+from otel_drift.ledger.records import chunks, insert
 from otel_drift.ledger.schema import inbox_chunk as chunk
 from otel_drift.ledger.schema import inbox_group as group
 from otel_drift.ledger.schema import inbox_member as member
@@ -215,7 +215,7 @@ class _Storing:
             else:
                 old.append({"number": known.number, **row})
         insert(self._connection, trace, new)
-        _many(self._connection, _GROWN_TRACE, old)
+        many(self._connection, _GROWN_TRACE, old)
         for number, group_id in self._lost_members:
             self._connection.execute(_LOST_MEMBER, {"number": number, "its_group": group_id})
         insert(self._connection, member, list(self._new_members.values()))
@@ -226,7 +226,7 @@ class _Storing:
             }
             for (number, group_id), row in self._grown_members.items()
         ]  # fmt: skip
-        _many(self._connection, _GROWN_MEMBER, grown)
+        many(self._connection, _GROWN_MEMBER, grown)
         self._write_groups()
         totals = {"traces": self._last_trace, "chunks": self._last_chunk, "spans": self._spans, "bytes": self._bytes}
         self._connection.execute(sa.update(tally).values(**totals))
@@ -253,7 +253,7 @@ class _Storing:
                 }
             )
         insert(self._connection, group, new)
-        _many(self._connection, _GROWN_GROUP, old)
+        many(self._connection, _GROWN_GROUP, old)
         shrunk = [group_id for group_id, change in self._changes.items() if change.shrank]
         for group_id in shrunk:
             self._connection.execute(_WITHOUT_MEMBERS, {"its_group": group_id})
@@ -277,16 +277,6 @@ class _Storing:
         }
 
 
-def insert(connection: Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Add rows that name the same columns, if there are any."""
-    _many(connection, _INSERTS[table.name], rows)
-
-
-def _many(connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(statement, rows)
-
-
 def _in_chunks(connection: Connection, statement: Any, values: Sequence[Any]) -> Iterator[Any]:
     for some in chunks(values):
         yield from connection.execute(statement, {"given": list(some)})
@@ -296,7 +286,6 @@ def _first(known: int | None, now: int) -> int:
     return now if known is None else known
 
 
-_INSERTS = {table.name: sa.insert(table) for table in (trace, chunk, group, member)}
 _TALLY = sa.select(tally.c.traces, tally.c.chunks, tally.c.spans, tally.c.bytes)
 _TRACES = sa.select(trace).where(trace.c.trace_hash.in_(sa.bindparam("given", expanding=True)))
 _MEMBERS = sa.select(member).where(member.c.trace_number.in_(sa.bindparam("given", expanding=True)))
