@@ -4,6 +4,10 @@ source ─▶ normalise ─▶ sessions ─▶ audits ⇄ judge ─▶ validatio
 
 A `Line` names the parts; `audit` runs records through it and yields one `Unit` per audit and session, each already
 committed to the ledger together with the deliveries it owes; `deliver` (in `delivery`) then writes what is owed.
+
+The service (`service`, started by ``otel-drift serve``) is the same line, always on: the `receiver` and followers put
+records into the `inbox`; `service.auditing` takes sessions that have settled through `judged` and `committed`, so that
+what passes by itself (no budget, no judge) waits instead of being committed; `alerts` tells of what the ledger holds.
 """
 
 from __future__ import annotations
