@@ -17,6 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from otel_drift.audits.longform_drift_options import Action
 from otel_drift.errors import ConfigError
 from otel_drift.policy import ALERT_CONFIDENCE
 
@@ -220,8 +221,8 @@ class ActionSettings(_Section):
     """What otel-drift serve calls for long answers that drift (longform_drift)."""
 
     longform: list[str] = Field(default_factory=list, description="webhook:https://…, told of the results below")
-    recommended: list[str] = Field(
-        default_factory=lambda: ["flag_for_review", "regenerate_from_drift_point", "reject"],
+    recommended: list[Action] = Field(
+        ["flag_for_review", "regenerate_from_drift_point", "reject"],
         description="results with these recommended actions",
     )
 
