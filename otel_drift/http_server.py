@@ -251,7 +251,8 @@ class HttpServer:
         patience = patience or Impatience()
         if tls is not None:
             tls.check()
-        config = _uvicorn(extra).Config(
+        uvicorn = _uvicorn(extra)
+        config = uvicorn.Config(
             app,
             log_config=None,
             log_level="error",  # its warnings tell of every request that is no HTTP
@@ -266,7 +267,7 @@ class HttpServer:
             ssl_keyfile=tls and tls.key,
         )
         self._handshake_seconds = patience.header_seconds if tls else None
-        self._server = _uvicorn(extra).Server(config)
+        self._server = uvicorn.Server(config)
         try:
             self._socket = _listen(host, port)
         except OSError as error:
