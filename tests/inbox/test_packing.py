@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from inbox_contract import turn
 from otel_drift.errors import LedgerError
 from otel_drift.inbox.packing import pack, unlike, unpack
 from otel_drift.model import LogRecord, Record, Span, SpanEvent
+
+SOAK = bool(os.environ.get("OTEL_DRIFT_SOAK"))
 
 texts = st.text(st.characters(), max_size=8) | st.sampled_from(["\ud800", "\0", "$", "🙂"])
 values = st.recursive(
@@ -37,14 +40,14 @@ def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)
 
 
-@settings(max_examples=200)
+@settings(max_examples=500 if SOAK else 80)
 @given(st.lists(spans | logs, max_size=4))
 def test_records_come_back_as_they_went_in(records: list[Record]) -> None:
     expected = [r for r in records if isinstance(r, Span)] + [r for r in records if isinstance(r, LogRecord)]
     assert same(list(unpack("trace", pack(records))), expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=500 if SOAK else 50)
 @given(st.lists(spans | logs, max_size=4))
 def test_what_is_kept_already_is_recognised(records: list[Record]) -> None:
     assert unlike(records, unpack("trace", pack(records))) == []

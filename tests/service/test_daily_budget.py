@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from otel_drift.audits.factual_drift import FactualDrift
 from otel_drift.budget import Budget
 from otel_drift.config import BudgetSettings
 from otel_drift.errors import BudgetError, ConfigError, LedgerError, PermanentJudgeError
-from otel_drift.ledger import Ledger
+from otel_drift.ledger import Ledger, schema
 from otel_drift.model import JudgeLimits
 from otel_drift.service.daily_budget import DailyBudget
 from otel_drift.times import DAY
@@ -39,6 +40,12 @@ class Clock:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     with Ledger.open(tmp_path / "ledger.sqlite3") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def in_memory() -> Iterator[Ledger]:
+    with Ledger.open(":memory:") as opened:
         yield opened
 
 
@@ -199,12 +206,13 @@ def test_a_judge_of_unknown_price_is_refused_where_money_is_limited(ledger: Ledg
     assert budget(ledger, tokens_per_day=0).limited
 
 
-@given(st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 1), st.integers(-2, 2)), max_size=30))
-def test_no_day_ever_takes_more_than_its_limit(calls: list[tuple[float, float, int]]) -> None:
+@given(calls=st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 1), st.integers(-2, 2)), max_size=30))
+def test_no_day_ever_takes_more_than_its_limit(in_memory: Ledger, calls: list[tuple[float, float, int]]) -> None:
     clock = Clock()
-    with Ledger.open(":memory:") as ledger:
-        portion = budget(ledger, clock, cost_per_day=1.0).portion()
-        for most, share, days in calls:
-            clock.now += days * DAY
-            spend(portion, most, most * share)
-            assert ledger.spent(clock.now)["cost"] <= 1.0 + 1e-9
+    with in_memory.database.writing() as connection:
+        connection.execute(sa.delete(schema.spend))
+    portion = budget(in_memory, clock, cost_per_day=1.0).portion()
+    for most, share, days in calls:
+        clock.now += days * DAY
+        spend(portion, most, most * share)
+        assert in_memory.spent(clock.now)["cost"] <= 1.0 + 1e-9
