@@ -83,7 +83,8 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
     process_id = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     conditions, telemetry = Conditions(), Telemetry.open(settings)
     stack.callback(telemetry.close)
-    named = settings.output.sinks = [sink for sink in settings.output.sinks if sink != "none"]
+    back = not settings.output.sinks  # to the platforms that are followed
+    settings.output.sinks = [sink for sink in settings.output.sinks if sink != "none"]
     line, sinks = open_line(settings, stack)
     line.judge = ObservedJudge(line.judge, telemetry)
     inbox = Inbox(line.ledger, session_attributes=settings.sessions.session_id_attributes)
@@ -94,7 +95,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
     for spec in settings.serve.follow:
         source, duty = _follower(spec, settings, stack, inbox, line.ledger, conditions, stopping)
         duties.append(duty)
-        own = [] if named else [open_sink(spec, settings, stack)]
+        own = [open_sink(spec, settings, stack)] if back else []
         sinks |= {sink.name: sink for sink in own}
         lines[source.name] = replace(line, sinks=tuple(sink.name for sink in own) or line.sinks)
         links[source.name] = links_of(source, settings)
