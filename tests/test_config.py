@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from otel_drift.config import Settings, default_ledger, load_settings, sample_config
+from otel_drift.config import Settings, default_ledger, load_settings
 from otel_drift.errors import ConfigError
+from otel_drift.sample_config import sample_config
 
 
 @pytest.fixture(autouse=True)

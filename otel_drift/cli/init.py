@@ -16,8 +16,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
     """Write a settings file with every setting, its default and its environment variable."""
-    from otel_drift.config import sample_config
     from otel_drift.errors import ConfigError
+    from otel_drift.sample_config import sample_config
 
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:

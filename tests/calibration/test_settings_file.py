@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from otel_drift.calibration.settings_file import write_min_confidence
-from otel_drift.config import load_settings, sample_config
+from otel_drift.config import load_settings
 from otel_drift.errors import ConfigError
+from otel_drift.sample_config import sample_config
 
 
 def written(tmp_path: Path, before: str | None) -> str:
