@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from otel_drift.budget import Budget, Call
 from otel_drift.config import BudgetSettings
@@ -107,10 +106,6 @@ class DailyBudget:
     def next_day(self) -> int:
         """When the next day begins, in nanoseconds since the epoch."""
         return (self._clock() // DAY + 1) * DAY
-
-    def spent(self) -> Mapping[str, Any]:
-        """What today took so far, of all processes: day, calls, tokens, cost."""
-        return self._ledger.spent(self._clock())
 
     def reserve(self, call: Call, stopped: Callable[[], bool]) -> str:
         """Reserve the most that a call can take, and return the day it counts on.
