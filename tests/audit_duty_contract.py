@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from audit_desk import CALM, DAY, DRIFTING, ELSEWHERE, HOUR, MINUTE, NOON, SECOND, SINK, Desk, conversation, turn
 from captures import records_of
@@ -19,6 +20,7 @@ from otel_drift import pipeline
 from otel_drift.errors import LedgerError, PermanentJudgeError, RetryableJudgeError
 from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
+from otel_drift.ledger.schema import inbox_chunk
 from otel_drift.model import Session, Unit
 from otel_drift.pipeline import RESULT_ID, Line
 from otel_drift.testing import MemorySource
@@ -350,6 +352,33 @@ class AuditDutyContract:
             desk.work()
         assert desk.duty.done["failed"] == 2
         assert (desk.counts().open, desk.results()) == (0, {"s3": "inconclusive", "s4": "clean"})
+
+    def test_a_session_that_is_deleted_while_it_is_judged_leaves_nothing(self, desk: Desk) -> None:
+        """Whoever asked for the deletion was told that it is done: no result, no answer, and nothing for the sinks."""
+
+        def delete(session: str) -> None:
+            if session == "s1":
+                desk.ledger.forget(session=session)
+                desk.inbox.forget(session=session)
+
+        desk.judge.while_asked = delete
+        desk.receive(conversation(1, DRIFTING), conversation(2, DRIFTING)).work()
+        assert sorted(desk.judge.asked) == ["s1", "s2"]
+        assert set(desk.owed(SINK)) == {"s2"}
+        assert [one["session_id"] for one in desk.ledger.record() if not one["erased"]] == ["s2"]
+        assert desk.ledger.forget(session="s1")["results"] == 0
+        assert desk.counts().open == 0
+
+    def test_what_is_damaged_in_the_database_stops_no_other(self, desk: Desk) -> None:
+        desk.receive(conversation(1), conversation(2))
+        with desk.ledger.database.writing() as connection:
+            connection.execute(sa.update(inbox_chunk).values(payload=b"damaged"))
+        desk.receive(conversation(3), conversation(4))
+        for _ in range(5):
+            with suppress(LedgerError):
+                desk.duty.step()
+        assert desk.results() == {"s3": "clean", "s4": "clean"}
+        assert desk.counts().put_off == {"error": 2}
 
     @pytest.mark.parametrize("named", [True, False])
     def test_a_session_that_cannot_be_judged_at_all_stops_no_other_and_is_given_up(

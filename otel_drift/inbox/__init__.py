@@ -183,6 +183,13 @@ class Inbox:
         with self._database.reading() as connection:
             return looking.earlier_keys(connection, trace_ids, origin)
 
+    def keeps_any(self, trace_ids: Collection[str], origin: str) -> bool:
+        """Whether any of these traces is still there; those of a session that was deleted are not."""
+        from otel_drift.inbox import settling
+
+        with self._database.reading() as connection:
+            return bool(settling.numbers_of(connection, trace_ids, origin))
+
     def traces_of(self, key: str, origin: str) -> set[str]:
         """The traces that were last audited in the session of a key."""
         from otel_drift.inbox import looking

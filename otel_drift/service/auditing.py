@@ -235,7 +235,8 @@ class AuditDuty:
                 continue
             try:
                 reading.read(case)
-            except (LedgerError, SourceError):
+            except (LedgerError, SourceError):  # should it be this one that is damaged, others come first next time
+                case.late["error"] = self._clock() + JUDGE_DOWN.after(case.claim.attempts)
                 raise
             except Exception as error:  # one bad session stops no other
                 self._settling.cannot_read(case, error)
@@ -294,12 +295,17 @@ class AuditDuty:
         self._note_judge(answered, failed)
 
     def _commit(self, one: Waiting, session: Session, line: Line, settled: Sequence[Unit], reason: str | None) -> None:
+        sinks = () if self._is_deleted(one) else line.sinks
         try:
-            made = list(pipeline.committed(settled, replace(line, run_id=self._runs.run_id())))
+            made = list(pipeline.committed(settled, replace(line, run_id=self._runs.run_id(), sinks=sinks)))
         except LedgerError:
             raise
         except Exception as error:  # one bad session stops no other
             self._settling.fail(one, error)
+            return
+        if self._is_deleted(one):  # while it was judged: what that left in the ledger, answers too, goes as well
+            self._ledger.forget(session=session.key)
+            self._settling.done_with(one, None)
             return
         for unit in made:
             self._runs.add(unit)
@@ -312,6 +318,9 @@ class AuditDuty:
         elif reason == "budget_exhausted" and not self._portion.exhausted:
             self._resting.put_off(one, "budget", self.budget.next_day)
             self._note("budget", "the day's budget is used up: sessions wait until 00:00 UTC, the riskiest come first")
+
+    def _is_deleted(self, one: Waiting) -> bool:
+        return not self._inbox.keeps_any(one.trace_ids, one.case.claim.origin)
 
     def _settled(self, one: Waiting, session: Session, line: Line, units: list[Unit]) -> tuple[list[Unit], str | None]:
         """What of a session's results is committed, and the reason that keeps it waiting, if one does."""
