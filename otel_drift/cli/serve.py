@@ -68,7 +68,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
         LedgerError: the ledger cannot be opened.
     """
     from otel_drift.alerts import alert_duty
-    from otel_drift.cli.sources import check_sinks, links_of
+    from otel_drift.cli.sources import back_to, check_sinks, links_of
     from otel_drift.cli.wiring import open_line, open_sink
     from otel_drift.inbox import RECEIVED, Inbox
     from otel_drift.links import Links
@@ -95,7 +95,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
     for spec in settings.serve.follow:
         source, duty = _follower(spec, settings, stack, inbox, line.ledger, conditions, stopping)
         duties.append(duty)
-        own = [open_sink(spec, settings, stack)] if back else []
+        own = [open_sink(one, settings, stack) for one in back_to([spec])] if back else []
         sinks |= {sink.name: sink for sink in own}
         lines[source.name] = replace(line, sinks=tuple(sink.name for sink in own) or line.sinks)
         links[source.name] = links_of(source, settings)

@@ -250,14 +250,17 @@ def opened(kind: str, name: str, target: str, settings: Settings, **extra: Any) 
 
 def with_write_back(settings: Settings, given: Sequence[str]) -> Settings:
     """The settings with the platform that is read as the sink, unless they name sinks; ``none`` is no sink."""
-    from otel_drift import plugins
-
-    sinks = settings.output.sinks
-    platform = platform_of(given)
-    if not sinks and platform and platform[0] in plugins.installed("sinks"):
-        sinks = [given[0]]
+    sinks = settings.output.sinks or back_to(given)
     settings.output.sinks = [sink for sink in sinks if sink != "none"]
     return settings
+
+
+def back_to(given: Sequence[str]) -> list[str]:
+    """The platform that is read, as a sink; nothing where files are, or where it takes no findings."""
+    from otel_drift import plugins
+
+    platform = platform_of(given)
+    return [given[0]] if platform and platform[0] in plugins.installed("sinks") else []
 
 
 def check_sinks(sinks: Mapping[str, Sink]) -> list[str]:
