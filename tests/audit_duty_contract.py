@@ -156,6 +156,16 @@ class AuditDutyContract:
         assert Counter(desk.results().values()) == {"clean": 6}
         assert (desk.notes.now, desk.counts().open) == ({}, 0)
 
+    def test_a_judge_that_was_set_right_is_asked_at_once_after_a_restart(self, desk: Desk) -> None:
+        desk.judge.fails = lambda name: RetryableJudgeError("down", reason="transport")
+        desk.receive(conversation(1))
+        desk.duty.step()
+        assert (desk.results(), desk.counts().put_off) == ({}, {"judge": 1})
+
+        desk.judge.fails = lambda name: None
+        desk.told().duty.step()
+        assert list(desk.results().values()) == ["clean"]
+
     def test_a_session_that_only_the_judge_cannot_take_waits_alone(self, desk: Desk) -> None:
         desk.judge.fails = lambda name: RetryableJudgeError("slow", reason="timeout") if name == "s1" else None
         desk.receive(*(conversation(number) for number in range(5))).work()

@@ -220,8 +220,9 @@ class AuditDuty:
         self._portion = self.budget.portion() if self._limited else Budget()
         if self._stopping.is_set():
             self._portion.stop()
-        if not self._resumed:  # the limits may have been raised since
-            self._inbox.resume("budget")
+        if not self._resumed:  # since it was put off, limits may have been raised, a key or a model been set right
+            for reason in ("budget", "judge"):
+                self._inbox.resume(reason)
             self._resumed = True
         if self._limited and not self.budget.refused:
             self._clear("budget")
