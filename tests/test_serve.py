@@ -136,6 +136,7 @@ def test_a_disk_quota_refuses_and_loses_nothing_acknowledged(tmp_path: Path) -> 
     assert refused > 3
     assert acknowledged
     assert service.get("/healthz").status_code == 200
+    wait_until(lambda: service.get("/readyz").status_code == 503, "readiness says so", 60)
     service.stop()
 
     service.preexec = None

@@ -139,7 +139,8 @@ class Service:
         """Whether it can take work in, and what is wrong right now."""
         self._look_at_receiver()  # the heartbeat may be waiting for the database
         said = {name: one.message for name, one in self._conditions.now().items()}
-        blocking = [name for name, one in self._conditions.now().items() if one.blocking]
+        # The heartbeat is what is written most often: without it, nothing that comes could be kept either.
+        blocking = [name for name, one in self._conditions.now().items() if one.blocking or name == BeatDuty.name]
         try:
             self._ledger.cursor("")
         except OtelDriftError as error:
