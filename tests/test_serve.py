@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from alert_receiver import alert_receiver
 from drift_cases import drifting
 from model_server import ModelServer, Reply
+from otel_drift.ledger import Ledger
 from otel_drift.testing import conversation
 from otel_drift.testing.samples import DRIFTING
 from service_process import QUICK, Serving, serving, wait_until
@@ -174,6 +176,7 @@ def test_what_a_stop_finds_under_way_is_finished_or_handed_back(tmp_path: Path) 
     [
         ('[serve]\nhttp = ""\ngrpc = ""\n', "names nothing to receive or follow"),
         ('[serve]\nhttp = "0.0.0.0:0"\n', "OTEL_DRIFT_SERVE_TOKEN"),
+        ('[serve]\nhttp = "127.0.0.1:4100"\ngrpc = "127.0.0.1:4100"\n', "each needs a port of its own"),
         ('[serve]\nfollow = ["traces/"]\n', "name a platform"),
         ('[serve]\nfollow = ["nowhere:http://x"]\n', "no source called 'nowhere'"),
         ('[alerts]\nto = ["pager:x"]\n', "no alerter called 'pager'"),
@@ -191,9 +194,27 @@ def test_what_is_wrong_with_the_settings_is_said_before_anything_starts(tmp_path
     assert done.stderr.count("\n") == 1
 
 
-def test_check_says_that_the_settings_are_in_order(tmp_path: Path) -> None:
-    done = Serving(tmp_path, QUICK).command("serve", "--config", "otel-drift.toml", "--check")
-    assert (done.returncode, done.stderr) == (0, "otel-drift: the settings are in order\n")
+def test_check_says_that_the_settings_are_in_order_also_beside_a_running_service(tmp_path: Path) -> None:
+    with serving(tmp_path, QUICK + JSONL) as service:
+        done = service.command("serve", "--config", "otel-drift.toml", "--check")
+        assert (done.returncode, done.stderr) == (0, "otel-drift: the settings are in order\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (QUICK, "written nowhere"),
+        (QUICK + JSONL + '\n[alerts]\nto = ["alertmanager:http://127.0.0.1:9"]\n', "embedded = true"),
+        (
+            QUICK + JSONL + '\n[alerts]\nto = ["alertmanager:http://127.0.0.1:9"]\nembedded = true\n',
+            'severity = "major"',
+        ),
+    ],
+)
+def test_settings_that_come_to_nothing_together_are_said(tmp_path: Path, config: str, said: str) -> None:
+    done = Serving(tmp_path, config).command("serve", "--config", "otel-drift.toml", "--check")
+    assert done.returncode == 0, done.stderr
+    assert said in done.stderr
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
@@ -205,6 +226,19 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         assert other.returncode == 2
         assert "cannot listen" in other.stderr
         assert "Traceback" not in other.stderr
+
+
+def test_a_process_that_was_killed_is_missed_until_another_runs_on_its_host(tmp_path: Path) -> None:
+    with serving(tmp_path, QUICK + JSONL) as service:
+        wait_until(lambda: bool(service.status()["processes"]), "it says that it is at work")
+        service.kill()
+        with Ledger.open(tmp_path / "ledger.db") as ledger, ledger.database.writing() as connection:
+            connection.execute(sa.text("UPDATE otel_drift_process SET heartbeat = heartbeat - 60000000000"))
+        told = service.status()
+        assert told["processes"][0]["state"] == "silent"
+        assert any("fell silent" in problem for problem in told["problems"])
+        service.start()
+        wait_until(lambda: service.status()["problems"] == [], "all is in order again")
 
 
 def test_status_without_a_service_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -26,13 +27,19 @@ if TYPE_CHECKING:
     from otel_drift.inbox import Inbox
     from otel_drift.ledger import Ledger
     from otel_drift.links import Links
-    from otel_drift.protocols import Source
+    from otel_drift.protocols import Judge, Source
     from otel_drift.receiver import Receiver
     from otel_drift.service.conditions import Conditions
     from otel_drift.service.duties import Duty
     from otel_drift.service.following import FollowDuty
     from otel_drift.service.service import Service
     from otel_drift.telemetry import Telemetry
+
+
+log = logging.getLogger(__name__)
+
+REPEATED_SECONDS = 1.0
+"""A second signal so soon is the same one: shells and supervisors signal whole groups."""
 
 
 @app.command()
@@ -51,8 +58,12 @@ def serve(
     settings = load_settings(config, {"ledger": {"url": ledger}})
     set_up(settings.telemetry.log_format)
     stopping = threading.Event()
+    if check:
+        settings.telemetry.otlp = settings.telemetry.traces = ""  # nothing is sent anywhere
     with ExitStack() as stack:
-        service = opened(settings, stack, stopping)
+        service, warnings = opened(settings, stack, stopping)
+        for warning in warnings:
+            log.warning("%s", warning)
         if check:
             typer.echo("otel-drift: the settings are in order", err=True)
             return
@@ -60,8 +71,11 @@ def serve(
             service.run(stopping)
 
 
-def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> Service:
+def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> tuple[Service, list[str]]:
     """All parts of the service, checked before anything is received or paid for, and closed by `stack`.
+
+    Returns:
+        the service, and what a person should know before it starts, a sentence each.
 
     Raises:
         ConfigError: a setting, a key or a URL is wrong, or an extra is not installed.
@@ -80,6 +94,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
     from otel_drift.telemetry import Telemetry
     from otel_drift.telemetry.judge import ObservedJudge
 
+    _no_address_twice(settings)
     process_id = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     conditions, telemetry = Conditions(), Telemetry.open(settings)
     stack.callback(telemetry.close)
@@ -107,16 +122,15 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
 
     alerts = alert_duty(settings, line.ledger, links_for, telemetry, conditions=conditions)
     stack.callback(alerts.close)
-    for number, warning in enumerate([*check_sinks(sinks), *alerts.check()]):
-        conditions.note(f"start {number}" if number else "start", warning)
+    warnings = [*check_sinks(sinks), *alerts.check(), *_vain(settings, line.judge, receives=receiver is not None)]
     auditing = AuditDuty(inbox, lines, settings, process_id, telemetry, conditions=conditions)
     duties += [
         auditing,
         *(DeliveryDuty(line.ledger, name, sink, telemetry) for name, sink in sinks.items()),
         alerts,
-        RetentionDuty(inbox, line.ledger, settings.retention),
+        RetentionDuty(inbox, line.ledger, settings.retention, conditions),
     ]
-    return Service(
+    service = Service(
         process_id,
         line.ledger,
         inbox,
@@ -127,6 +141,29 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> S
         telemetry=telemetry,
         settings=settings,
     )
+    return service, warnings
+
+
+def _no_address_twice(settings: Settings) -> None:
+    from otel_drift.http_server import parse_address
+
+    serve = settings.serve
+    taken: dict[tuple[str, int], str] = {}
+    for name, address in (("http", serve.http), ("grpc", serve.grpc), ("admin", serve.admin)):
+        place = parse_address(address, f"[serve] {name}") if address else ("", 0)
+        if place[1] and (other := taken.setdefault(place, name)) != name:
+            raise ConfigError(f"[serve] {other} and {name} are both {address}: each needs a port of its own")
+
+
+def _vain(settings: Settings, judge: Judge, *, receives: bool) -> Iterator[str]:
+    """Settings that go together, but not to any effect."""
+    if receives and not settings.output.sinks:
+        yield "findings of what is received are written nowhere ([output] sinks is empty): the ledger, metrics, alerts"
+    alerts = settings.alerts
+    if judge.embedded and alerts.to and not alerts.embedded:
+        yield "no alert will be told: the judge is the embedded one, which [alerts] embedded = true would let through"
+    elif judge.embedded and alerts.to and alerts.severity == "critical":
+        yield 'no alert will be told: the embedded judge finds major at most; set [alerts] severity = "major"'
 
 
 def _receiver(settings: Settings, inbox: Inbox, telemetry: Telemetry) -> Receiver | None:
@@ -184,11 +221,16 @@ def _follower(
 @contextmanager
 def _stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
     """SIGTERM and SIGINT stop in good order; a second one at once."""
+    asked_at = 0.0
 
     def stop(_number: int, _frame: object) -> None:
-        if stopping.is_set():
+        nonlocal asked_at
+        if not stopping.is_set():
+            asked_at = time.monotonic()
+            stopping.set()
+        elif time.monotonic() - asked_at > REPEATED_SECONDS:
+            log.warning("stopped at once; what was under way is taken up after the lease")
             os._exit(130)
-        stopping.set()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from otel_drift.cli import app
 from otel_drift.cli.common import ConfigOption, FormatOption, OutputFormat, stdout_console, write_json_line
+from otel_drift.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+LISTED_SECONDS = 86_400
+"""Processes that ended longer ago are told of in JSON only."""
 
 
 @app.command()
@@ -27,6 +32,8 @@ def status(
     from otel_drift.ledger import Ledger
     from otel_drift.service.status import status as state_of
 
+    if ledger and "://" not in ledger and not Path(ledger).is_file():
+        raise ConfigError(f"--ledger {ledger}: there is no such file; the service makes it where its settings say")
     settings = load_settings(config, {"ledger": {"url": ledger}})
     with Ledger.open(settings.ledger.url or default_ledger()) as opened:
         told = state_of(opened, Inbox(opened), settings, time.time_ns())
@@ -45,11 +52,18 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
 
     yield f"ledger    {terminal_safe(told['ledger'])}"
     for one in told["processes"]:
-        addresses = " ".join(str(address) for address in one.get("addresses", {}).values())
-        yield f"process   {one['process_id']} {one['state']} since {one['started']}  {terminal_safe(addresses)}"
+        if one["state"] != "running" and one["heard_seconds_ago"] > LISTED_SECONDS:
+            continue
+        ended = {
+            "running": " ".join(str(address) for address in one.get("addresses", {}).values()),
+            "stopped": f"stopped {one['stopped']}",
+            "silent": f"last heard of {one['heard_seconds_ago']:.0f} s ago",
+        }[one["state"]]
+        yield f"process   {one['process_id']} {one['state']}, started {one['started']}, {terminal_safe(ended)}"
         done = one.get("done") or {}
         if done:
-            yield "          since then: " + ", ".join(f"{number} {name}" for name, number in sorted(done.items()))
+            counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sorted(done.items()))
+            yield f"          sessions it audited: {counted}"
     sessions, kept = told["sessions"], told["kept"]
     late = f", the oldest due for {sessions['oldest_due_seconds']:.0f} s" if sessions["oldest_due_seconds"] else ""
     yield f"sessions  {sessions['open']} open, {sessions['due']} due{late}, {sessions['held']} being audited"
@@ -68,7 +82,8 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     for name, counts in told["sinks"].items():
         owed = counts.get("owed", 0)
         since = f" (the oldest for {counts['oldest_owed_seconds']:.0f} s)" if owed else ""
-        yield f"sink      {terminal_safe(name)}: {owed} owed{since}, {counts.get('written', 0)} written"
+        later = f", {counts['put_off']} of them put off by it" if counts["put_off"] else ""
+        yield f"sink      {terminal_safe(name)}: {owed} owed{since}{later}, {counts.get('written', 0)} written"
     for name, counts in told["alerts"].items():
         failing = f", failing: {counts['reason']}" if counts["failures"] else ""
         said = f"{counts.get('firing', 0)} firing, {counts['waiting']} to be told{failing}"

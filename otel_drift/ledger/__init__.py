@@ -193,6 +193,13 @@ class Ledger(Desk):
         with self._database.writing() as connection:
             return deliveries.give_up(connection, sink)
 
+    def put_off(self) -> dict[str, int]:
+        """How many of the values owed each sink has put off, mostly of spans it does not have (yet)."""
+        from otel_drift.ledger import deliveries
+
+        with self._database.reading() as connection:
+            return deliveries.put_off(connection)
+
     def delivery_lags(self) -> dict[str, int]:
         """When the oldest annotation that a sink is still owed was made (nanoseconds), by sink."""
         from otel_drift.ledger import deliveries

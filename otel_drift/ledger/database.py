@@ -303,6 +303,7 @@ def _explain(error: DBAPIError | sqlite3.Error, name: str, action: str) -> str:
 
 
 _ADVICE = (
+    ("Could not decode", "a column holds what does not belong there; the file was damaged from outside"),
     ("file is not a database", "the file is not a SQLite database; name another file"),
     ("malformed", "the file is damaged; restore it from a backup or name another file"),
     ("readonly database", "the file or its folder is read-only; make it writable or name another file"),

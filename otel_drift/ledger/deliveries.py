@@ -152,6 +152,14 @@ def give_up(connection: Connection, sink: str) -> list[Rejection]:
     return [Rejection(row.annotation_id, f"given up after {days} days: {row.reason}") for row in rows]
 
 
+def put_off(connection: Connection) -> dict[str, int]:
+    """How many values each sink has put off, mostly of spans it does not have (yet)."""
+    query = sa.select(delivery.c.sink, sa.func.count()).where(
+        delivery.c.state == "owed", delivery.c.reason.is_not(None)
+    )
+    return {row[0]: row[1] for row in connection.execute(query.group_by(delivery.c.sink))}
+
+
 def lags(connection: Connection) -> dict[str, int]:
     """When the oldest annotation that is still owed was made (nanoseconds), by sink."""
     query = (

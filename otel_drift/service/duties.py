@@ -69,9 +69,8 @@ class Duties:
                 pause = min(LONGEST_PAUSE, 2.0 ** min(failures, 10) / 2)
                 self.stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads tries, hides nothing
             else:
-                if failures:
-                    failures = 0
-                    self._conditions.clear(duty.name)
+                failures = 0
+                self._conditions.clear(duty.name)
                 if not more:
                     self.stopping.wait(duty.every)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SAY_SECONDS = 60.0
 RECEIVER_GRACE = 10.0
 """Seconds a stop waits for requests that are being taken in."""
 
@@ -57,11 +60,10 @@ class Service:
         self._settings = settings
         beat = BeatDuty(ledger, process_id, self._about, conditions)
         self._duties = Duties([beat, *duties], conditions)
-        self._admin = (
-            Admin(settings.serve.admin, metrics=telemetry.page, health=self._health, ready=self._readiness)
-            if settings.serve.admin
-            else None
-        )
+        self._telemetry = telemetry
+        self._admin: Admin | None = None
+        self._said: Counter[str] = Counter()
+        self._said_at = time.monotonic()
         self._show(telemetry)
 
     def run(self, stopping: threading.Event) -> None:
@@ -77,7 +79,9 @@ class Service:
             self._stop()
 
     def _start(self) -> None:
-        if self._admin is not None:
+        if self._settings.serve.admin:
+            metrics, health, ready = self._telemetry.page, self._health, self._readiness
+            self._admin = Admin(self._settings.serve.admin, metrics=metrics, health=health, ready=ready)
             self._admin.start()
             self.addresses["admin"] = self._admin.url
         if self._receiver is not None:
@@ -114,13 +118,22 @@ class Service:
         from otel_drift import __version__
 
         self._look_at_receiver()
+        self._log_work()
         now = self._conditions.now()
         return {
             "version": __version__,
             "addresses": self.addresses,
+            "host": socket.gethostname(),
             "done": dict(self._auditing.done),
             "conditions": {name: {"message": one.message, "since": one.since} for name, one in now.items()},
         }
+
+    def _log_work(self) -> None:
+        """A line a minute in which something was audited."""
+        new = Counter(self._auditing.done) - self._said
+        if new and time.monotonic() - self._said_at >= SAY_SECONDS:
+            log.info("sessions audited: %s", ", ".join(f"{number} {name}" for name, number in sorted(new.items())))
+            self._said, self._said_at = Counter(self._auditing.done), time.monotonic()
 
     def _look_at_receiver(self) -> None:
         """Senders that are told to wait make a process not ready: whoever balances load sends elsewhere."""

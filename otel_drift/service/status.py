@@ -14,6 +14,10 @@ from otel_drift.times import DAY, MINUTE, SECOND, utc
 
 SILENT_SECONDS = 6 * BEAT_SECONDS
 """A process that said nothing for so long is taken for dead."""
+MISSED_SECONDS = 3600
+"""For so long one is missed that was not started again on its host."""
+LATE_SECONDS = 600
+"""Values that a sink puts off for so long are a problem: spans may come a little late."""
 BEHIND = 3
 """A source is behind when it was not read for so many of its intervals."""
 
@@ -62,7 +66,13 @@ def _process(one: Mapping[str, Any], now: int) -> dict[str, Any]:
     silent = (now - one["heartbeat"]) / SECOND
     state = "stopped" if one["stopped"] else "silent" if silent > SILENT_SECONDS else "running"
     said = {key: value for key, value in one.items() if key not in ("heartbeat", "stopped", "started")}
-    return {**said, "state": state, "started": utc(one["started"]), "heard_seconds_ago": round(max(0.0, silent), 1)}
+    return {
+        **said,
+        "state": state,
+        "started": utc(one["started"]),
+        "stopped": utc(one["stopped"]) if one["stopped"] else None,
+        "heard_seconds_ago": round(max(0.0, silent), 1),
+    }
 
 
 def _budget(ledger: Ledger, settings: Settings, now: int) -> dict[str, Any]:
@@ -84,9 +94,9 @@ def _source(name: str, mark: str | None, updated: int, now: int) -> dict[str, An
 
 
 def _sinks(ledger: Ledger, now: int) -> dict[str, Any]:
-    lags = ledger.delivery_lags()
+    lags, put_off = ledger.delivery_lags(), ledger.put_off()
     return {
-        name: {**counts, "oldest_owed_seconds": _ago(now, lags.get(name))}
+        name: {**counts, "oldest_owed_seconds": _ago(now, lags.get(name)), "put_off": put_off.get(name, 0)}
         for name, counts in sorted(ledger.delivery_counts().items())
     }
 
@@ -101,16 +111,22 @@ def _problems(told: Mapping[str, Any], settings: Settings) -> list[str]:
     running = [one for one in told["processes"] if one["state"] == "running"]
     if not running:
         problems.append("no service is running on this ledger: otel-drift serve --config FILE")
+    hosts = {one.get("host") for one in running}
     problems += [
         f"process {one['process_id']} fell silent {one['heard_seconds_ago']:.0f} s ago"
         for one in told["processes"]
-        if one["state"] == "silent"
+        if one["state"] == "silent" and one.get("host") not in hosts and one["heard_seconds_ago"] < MISSED_SECONDS
     ]
     for one in running:
         problems += [f"{name}: {said['message']}" for name, said in one.get("conditions", {}).items()]
     for source in told["sources"]:
         if running and (source["behind_seconds"] or 0) > BEHIND * settings.serve.follow_minutes * 60:
             problems.append(f"source {source['name']} was not read since {source['read_until']}")
+    problems += [
+        f"sink {name} puts {counts['put_off']} values off: does it have the spans? The application must send there, too"
+        for name, counts in told["sinks"].items()
+        if counts["put_off"] and (counts["oldest_owed_seconds"] or 0) > LATE_SECONDS
+    ]
     waiting = told["sessions"]["put_off"].get("budget", 0)
     if waiting:
         problems.append(f"{waiting} sessions wait for the next day's budget")

@@ -56,15 +56,22 @@ def test_old_spans_and_texts_are_forgotten_and_young_ones_stay(ledger: Ledger) -
     inbox.add(conversation("young"))
     kept = len(conversation("young"))
     ledger.commit_unit(None, unit(finding(3)), [], [])
-    retention = RetentionDuty(inbox, ledger, RetentionSettings(span_days=7, record_days=0), clock=lambda: now)
+    conditions = Conditions()
+    retention = RetentionDuty(
+        inbox, ledger, RetentionSettings(span_days=7, record_days=0), conditions, clock=lambda: now
+    )
 
+    conditions.note("clock", "it jumped")
+    retention.step()
+    assert inbox.counts(now, settle=0, cap=1, cap_spans=1).spans == 2 * kept, "what an odd clock calls old stays"
+    conditions.clear("clock")
     retention.step()
 
     assert inbox.counts(now, settle=0, cap=1, cap_spans=1).spans == kept
     assert ledger.forgettable(before=2**62), "0 = for ever"
 
     ten_years = RetentionSettings(span_days=0, record_days=7)
-    RetentionDuty(inbox, ledger, ten_years, clock=lambda: 2**62).step()
+    RetentionDuty(inbox, ledger, ten_years, conditions, clock=lambda: 2**62).step()
 
     assert inbox.counts(now, settle=0, cap=1, cap_spans=1).spans == kept
     assert ledger.forgettable(before=2**62) == []
