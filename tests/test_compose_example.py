@@ -18,7 +18,6 @@ import yaml
 from alert_receiver import alert_receiver
 from drift_cases import drifting
 from model_server import ModelServer, Reply
-from otel_drift.cli import audit as _audit  # noqa: F401 - adds its command
 from otel_drift.config import load_settings
 from otel_drift.testing import conversation
 from otlp_json import request_of

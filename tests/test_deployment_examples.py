@@ -1,4 +1,4 @@
-"""The files for deployment: what they name exists, and what they run is a command there is."""
+"""The Collector's configuration, and what the guides say of deployment and metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from otel_drift.cli import audit as _audit  # noqa: F401 - adds its command
 from otel_drift.faults import Fault
 from otel_drift.telemetry.instruments import INSTRUMENTS
 from otel_drift_connectors.otlp_file import OtlpFileSource
