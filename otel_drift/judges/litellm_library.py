@@ -8,7 +8,8 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from otel_drift.errors import ConfigError
@@ -95,9 +96,22 @@ def missing_key(model: str, provider: str) -> str | None:
     """The environment variables a model lacks its key in, for people; None if it has all, or needs none."""
     if provider in _KEYLESS:
         return None
-    missing = load().validate_environment(model).get("missing_keys") or ()
+    library = load()
+    with _without_empty_keys():  # which litellm takes for keys
+        missing = library.validate_environment(model).get("missing_keys") or ()
     keys = [name for name in missing if name.endswith("_API_KEY")]
     return " or ".join(keys) or None
+
+
+@contextmanager
+def _without_empty_keys() -> Iterator[None]:
+    empty = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()}
+    for name in empty:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(empty)
 
 
 def count_tokens(text: str) -> int:

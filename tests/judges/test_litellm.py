@@ -547,6 +547,10 @@ def test_a_missing_key_is_one_clear_line_before_anything_is_sent(
     judge = LiteLLMJudge(model)
     with pytest.raises(ConfigError, match=names):
         judge.check()
+    monkeypatch.setenv(names, " ")  # as a file of settings leaves it
+    with pytest.raises(ConfigError, match=names):
+        judge.check()
+    assert os.environ[names] == " "
     with pytest.raises(ConfigError, match=names) as caught:
         judge.ask(task())
     assert "\n" not in str(caught.value)
