@@ -23,7 +23,7 @@ HIGH_STAKES = frozenset(
 """Domains and gate presets in which every abstention is looked at by a person."""
 
 ItemStatus = Literal["open", "triage", "confirmed", "rejected", "withdrawn"]
-"""`withdrawn`: no longer found when audited again, and nobody had decided."""
+"""`withdrawn`: no longer found when audited again, or its texts were erased, and nobody had decided."""
 ORDINARY = frozenset({"suspected", "low_confidence"})
 """Reasons of findings that may wait; for every other reason a person has to look."""
 

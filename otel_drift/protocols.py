@@ -267,8 +267,8 @@ class Alert:
     Quotes are cut and safe for any chat already.
 
     `key` is the same each time the same finding is told of, also after a restart: receivers know a repetition by it.
-    `state` is ``resolved`` once the finding was withdrawn or a person rejected it. Of `kind` ``action`` it is a long
-    answer's recommended action, which is never resolved; `details` then has ``recommended_action``,
+    `state` is ``resolved`` once the finding was withdrawn or erased, or a person rejected it. Of `kind` ``action`` it
+    is a long answer's recommended action, which is never resolved; `details` then has ``recommended_action``,
     ``drift_start_sentence_index``, ``drift_start_char``, ``drift_severity``, ``drift_severity_score`` and ``unit_id``.
     `holds_until` is set for alerters that repeat: not told again by then, the alert may be taken for resolved.
     Times are nanoseconds since the epoch.

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from alerting import LINKS, Remembering
 from ledger_samples import ANSWER, PROMPT, TASK, finding, ref, session, unit
 from otel_drift import comparison, findings, labels
+from otel_drift.alerts import AlertDuty, Channel, Findings, Pace
 from otel_drift.errors import ConfigError
 from otel_drift.grouping import grouped
 from otel_drift.ledger import Ledger
 from otel_drift.model import Annotation, Attempt, Message, Passage, Session, Unit, WriteReport
-from otel_drift.policy import finding_item_id, unit_item_id
+from otel_drift.policy import AlertRule, finding_item_id, unit_item_id
 
 SINK = "jsonl:here"
 SECRET = "The patient takes 40 mg of zolmarin"
@@ -94,6 +96,13 @@ def contents(ledger: Ledger) -> str:
     with ledger._database.reading() as connection:
         rows = [list(connection.execute(sa.select(table))) for table in metadata.sorted_tables]
     return json.dumps([[[str(value) for value in row] for row in table] for table in rows])
+
+
+def alert_bodies(ledger: Ledger) -> str:
+    from otel_drift.ledger.schema import alert
+
+    with ledger._database.reading() as connection:
+        return "\n".join(connection.execute(sa.select(alert.c.body)).scalars())
 
 
 class DeskContract:
@@ -407,6 +416,61 @@ class DeskContract:
         assert [one.status for one in again.findings] == ["rejected"]
         assert [one["erased"] is None for one in ledger.record("s1")] == [False, True]
         assert len(list(ledger.record("shop|s1"))) == 2
+
+    def test_a_deletion_withdraws_what_nobody_decided(self, ledger: Ledger) -> None:
+        for number in (1, 2, 3):
+            commit(ledger, drifted(number))
+        ledger.resolve("event-2", "confirmed", by="Ada", why="yes")
+
+        counts = [ledger.forget(session=f"s{number}")["reviews"] for number in (1, 2)]
+
+        assert counts == [1, 1], "one withdrawn, one without its reason"
+        assert {one["event_id"]: one["status"] for one in ledger.review_items()} == {
+            "event-2": "confirmed",
+            "event-3": "open",
+        }
+        (gone,) = ledger.review_items(("withdrawn",))
+        shown = ledger.review_item(gone["item_id"])
+        assert [one["status"] for one in shown["history"]] == ["open", "withdrawn"]
+        assert (shown["event_id"], shown["finding"], shown["report"], shown["packet"]) == ("event-1", None, None, None)
+        assert [one["quotes"] for one in ledger.current_findings()] == [[], [], [EARLIER, LATER]]
+        commit(ledger, drifted(1, content_sha256="audited again"))
+        assert ledger.review_item("event-1")["status"] == "open"
+
+    @pytest.mark.parametrize("selector", [{"session": "s1"}, {"user": "ada"}, {"before": 2**62}])
+    def test_a_deletion_ends_the_alert_and_leaves_no_name_in_it(self, ledger: Ledger, selector: dict[str, Any]) -> None:
+        alerter = Remembering()
+        channel = Channel(alerter.name, alerter, Findings(AlertRule("MINOR")))
+        duty = AlertDuty(ledger, [channel], pace=Pace(group=0), links_for=lambda _trace: LINKS, quotes=True)
+        commit(ledger, drifted())
+        duty.step()
+        ledger.forget(**selector)
+        assert "traces.example" in alert_bodies(ledger), "receivers know it by its ids, and are not told yet"
+        duty.step()
+        duty.step()
+
+        assert alerter.states == [[("s1", "firing")], [("s1", "resolved")]]
+        (fired,), (ended,) = alerter.told
+        assert (ended.key, ended.event_id, ended.link) == (fired.key, fired.event_id, fired.link)
+        assert (fired.quotes != (), ended.quotes) == (True, ())
+        assert json.loads(alert_bodies(ledger)) == {"type": "CONTRADICTION", "severity": "MAJOR"}
+
+    def test_an_alert_that_ended_before_its_deletion_loses_its_names_with_it(self, ledger: Ledger) -> None:
+        alerter = Remembering()
+        channel = Channel(alerter.name, alerter, Findings(AlertRule("MINOR")))
+        duty = AlertDuty(ledger, [channel], pace=Pace(group=0), links_for=lambda _trace: LINKS)
+        commit(ledger, drifted())
+        duty.step()
+        commit(ledger, drifted(findings=(), outcome="clean", content_sha256="clean"))
+        duty.step()
+        assert alerter.states == [[("s1", "firing")], [("s1", "resolved")]]
+        ledger.forget(session="s1")
+
+        assert json.loads(alert_bodies(ledger)) == {"type": "CONTRADICTION", "severity": "MAJOR"}
+        commit(ledger, drifted(content_sha256="audited again"))
+        duty.step()
+        assert alerter.states[2:] == [[("s1", "firing")]]
+        assert alerter.told[2][0].session_link == "https://traces.example/sessions/s1"
 
     # --- runs, comparison, groups, labels ---
 

@@ -98,9 +98,10 @@ def test_forgetting_deletes_what_a_service_received(otel_drift: Run, tmp_path: P
 
 def test_a_reviewer_sees_that_texts_were_erased(otel_drift: Run, examples: Path) -> None:
     otel_drift("audit", examples / "pension-openinference.json", "--ledger", "l.db")
-    otel_drift("forget", "--before", "2200-01-01", "--yes", "--ledger", "l.db")
     listed = otel_drift("review", "list", "--ledger", "l.db", "--format", "json")
     item = json.loads(listed.stdout.splitlines()[0])
+    otel_drift("forget", "--before", "2200-01-01", "--yes", "--ledger", "l.db")
+    assert otel_drift("review", "list", "--ledger", "l.db", "--format", "json").stdout == ""
 
     shown = otel_drift("review", "show", item["item_id"], "--ledger", "l.db")
     resolved = otel_drift(

@@ -18,7 +18,7 @@ LinksFor: TypeAlias = Callable[[str], Links]
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Findings that `rule` lets leave, and that they end: withdrawn, rejected or muted."""
+    """Findings that `rule` lets leave, and that they end: withdrawn, erased, rejected or muted."""
 
     rule: AlertRule
     kind: Literal["finding"] = "finding"
@@ -116,7 +116,7 @@ def took_up(
 
 
 def went_on(subject: Subject, watched: Iterable[Watched], seen: int, *, now: int, expire: int) -> list[AlertRow]:
-    """The alerts that changed by themselves: withdrawn, rejected, muted, let go again, expired.
+    """The alerts that changed by themselves: withdrawn, erased, rejected, muted, let go again, expired.
 
     Args:
         subject: What they are about.
@@ -131,7 +131,8 @@ def went_on(subject: Subject, watched: Iterable[Watched], seen: int, *, now: int
 
 def _went_on(subject: Subject, one: Watched, seen: int, now: int, expire: int) -> AlertRow | None:
     row = one.row
-    stands = one.current is not None and (one.current == row.result_id or one.no_verdict or one.current > seen)
+    found = not one.erased and (one.current == row.result_id or one.no_verdict)
+    stands = one.current is not None and (found or one.current > seen)
     state: AlertState
     if not stands:
         state = "resolved"

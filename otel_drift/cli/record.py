@@ -55,8 +55,8 @@ def forget(
 ) -> None:
     """Erase texts in the ledger for good: prompts, answers, reports, evidence. Hashes and a tombstone stay.
 
-    Spans that a service received of it are deleted. What is given has to hold all together. Platforms and files that
-    were written to are not touched.
+    Spans that a service received of it are deleted, open review items are withdrawn, and alerts are told as resolved.
+    What is given has to hold all together. Platforms and files that were written to are not touched.
     """
     from otel_drift.errors import ConfigError
     from otel_drift.inbox import Inbox

@@ -32,7 +32,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """An alert of one alerter. `body` is what is told of it; `due` since when there is something to tell."""
+    """An alert of one alerter. `body` is what is told of it; `due` since when there is something to tell.
+
+    Of a finding whose texts were erased, `body` keeps type and severity only, once its end was told.
+    """
 
     alert_key: str
     unit_id: str
@@ -54,7 +57,7 @@ class Watched:
     """An alert that may change by itself, and what now holds of its finding.
 
     `current` is the newest result of its unit (None: the unit is gone), `no_verdict` whether all its results after the
-    alert's are inconclusive.
+    alert's are inconclusive, `erased` whether the texts of the alert's result were erased.
     """
 
     row: AlertRow
@@ -62,6 +65,7 @@ class Watched:
     no_verdict: bool
     rejected: bool
     muted: bool
+    erased: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.ledger import mutes, records
+from otel_drift.ledger.alert_erasure import ENDED, reduce_bodies
 from otel_drift.ledger.alert_rows import AlerterState, AlertRow, Found, Watched
 from otel_drift.ledger.database import Database
 from otel_drift.ledger.locking import delivery_lock
@@ -25,6 +26,7 @@ PUT_OFF = HOUR
 """How long one alert waits that its alerter refuses, so that others come before it."""
 
 _CURRENT = unit.alias("current_unit")
+_ALERTED = unit.alias("alerted_unit")
 _LATER = unit.alias("later_unit")
 _WHOLE = review.alias("whole_unit")
 _COLUMNS = [alert.c[field.name] for field in fields(AlertRow)]
@@ -92,6 +94,7 @@ _WITHDRAWN = sa.or_(
         sa.not_(_NO_VERDICT),
     ),
 )
+_ERASED = _ALERTED.c.erased.is_not(None)
 _CHANGING: sa.Select[Any] = (
     sa.select(
         *_COLUMNS,
@@ -99,9 +102,11 @@ _CHANGING: sa.Select[Any] = (
         _NO_VERDICT.label("no_verdict"),
         _REJECTED.label("rejected"),
         _MUTED.label("muted"),
+        _ERASED.label("erased"),
     )
     .select_from(
         alert.outerjoin(_CURRENT, sa.and_(_CURRENT.c.unit_id == alert.c.unit_id, _IS_CURRENT))
+        .outerjoin(_ALERTED, _ALERTED.c.result_id == alert.c.result_id)
         .outerjoin(review, review.c.item_id == alert.c.item_id)
         .outerjoin(_WHOLE, sa.and_(_WHOLE.c.unit_id == alert.c.unit_id, _WHOLE.c.event_id.is_(None)))
     )
@@ -110,6 +115,7 @@ _CHANGING: sa.Select[Any] = (
         alert.c.state.in_(("firing", "held")),
         sa.or_(
             _WITHDRAWN,
+            sa.and_(_ERASED, _CURRENT.c.result_id <= sa.bindparam("seen")),
             alert.c.started < sa.bindparam("expired"),
             sa.and_(alert.c.state == "firing", sa.or_(_REJECTED, _MUTED)),
             sa.and_(alert.c.state == "held", sa.not_(sa.or_(_REJECTED, _MUTED))),
@@ -210,7 +216,14 @@ class AlertBook:
         with self._database.reading() as connection:
             rows = connection.execute(_CHANGING, values).all()
         return [
-            Watched(_row(row), row.current_id, bool(row.no_verdict), bool(row.rejected), bool(row.muted))
+            Watched(
+                _row(row),
+                row.current_id,
+                no_verdict=bool(row.no_verdict),
+                rejected=bool(row.rejected),
+                muted=bool(row.muted),
+                erased=bool(row.erased),
+            )
             for row in rows
         ]
 
@@ -223,6 +236,7 @@ class AlertBook:
                 here = sa.and_(alert.c.alerter == name, alert.c.alert_key == row.alert_key)
                 if not connection.execute(sa.update(alert).where(here).values(values)).rowcount:
                     connection.execute(sa.insert(alert).values({"alerter": name, **values}))
+            _reduce(connection, name, rows)
             _change(connection, name, {"seen": seen})
 
     def due(self, name: str, now: int, limit: int) -> list[AlertRow]:
@@ -250,6 +264,7 @@ class AlertBook:
         with self._database.writing() as connection:
             _update(connection, name, firing, {"told": now, "told_state": "firing", "due": None})
             _update(connection, name, ended, {"told": now, "told_state": "resolved", "due": None})
+            _reduce(connection, name, ended)
             if changes:
                 _change(connection, name, changes)
 
@@ -258,6 +273,7 @@ class AlertBook:
         done = {"state": "done", "told": now, "told_state": "firing", "due": None, "ended": now}
         with self._database.writing() as connection:
             _update(connection, name, rows, done)
+            _reduce(connection, name, rows)
             _change(connection, name, changes)
 
     def put_off(self, name: str, row: AlertRow, now: int) -> None:
@@ -269,7 +285,7 @@ class AlertBook:
         """Delete alerts that ended before a time and leave nothing to tell."""
         gone = sa.delete(alert).where(
             alert.c.alerter == name,
-            alert.c.state.in_(("resolved", "expired", "done")),
+            alert.c.state.in_(ENDED),
             alert.c.ended < before,
             alert.c.due.is_(None),
         )
@@ -329,6 +345,11 @@ def _update(connection: Connection, name: str, rows: Sequence[AlertRow], values:
     for chunk in chunks([row.alert_key for row in rows]):
         here = sa.and_(alert.c.alerter == name, alert.c.alert_key.in_(chunk))
         connection.execute(sa.update(alert).where(here).values(values))
+
+
+def _reduce(connection: Connection, name: str, rows: Collection[AlertRow]) -> None:
+    for chunk in chunks([row.alert_key for row in rows]):
+        reduce_bodies(connection, sa.and_(alert.c.alerter == name, alert.c.alert_key.in_(chunk)))
 
 
 def _row(row: Any) -> AlertRow:

@@ -148,6 +148,7 @@ class Desk:
     ) -> dict[str, int]:
         """Erase texts for good, leaving hashes and a tombstone; all that is given must hold.
 
+        Review items that nobody decided are withdrawn, and alerts end: an `AlertDuty` tells so those who were told.
         What sinks were given is not touched: platforms have their own deletion.
 
         Returns:

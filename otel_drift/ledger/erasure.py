@@ -2,7 +2,8 @@
 
 Kept: ids, times, outcomes, severities, codes, versions, counts, hashes. Erased: prompts and answers of judges, reports,
 findings' words and quotes, evidence, titles, explanations of annotations, what reviewers wrote, why they muted
-(the mute stays), and the user, also in the session's key, of which a hash stays.
+(the mute stays), and the user, also in the session's key, of which a hash stays. Review items that nobody decided are
+withdrawn. Alerts end: whoever was told of one is told so, and then its ids and links go too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from otel_drift.ledger import records
+from otel_drift.ledger import records, reviews
+from otel_drift.ledger.alert_erasure import reduce_bodies
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import (
     annotation,
@@ -77,6 +79,7 @@ def erase(
         keys |= set(connection.execute(sa.select(attempt.c.cache_key).where(attempt.c.result_id.in_(chunk))).scalars())
         items |= set(connection.execute(sa.select(log.c.item_id).where(log.c.result_id.in_(chunk))).scalars())
         _erase_results(connection, chunk, now)
+        counts["reviews"] += reviews.withdraw(connection, chunk, now)
         counts["attempts"] += _erase_attempts(connection, chunk)
         _erase_reasons(connection, chunk)
         texts = sa.update(finding).where(finding.c.result_id.in_(chunk)).values(body=None)
@@ -89,7 +92,8 @@ def erase(
     current = sorted(key for key, is_current in unit_ids.items() if is_current)
     past = sorted(key for key, is_current in unit_ids.items() if not is_current)
     counts["annotations"] = _erase_current(connection, current) + _erase_past(connection, past)
-    counts["reviews"] = _erase_reviews(connection, sorted(items))
+    counts["reviews"] += _erase_reviews(connection, sorted(items))
+    reduce_bodies(connection)
     if any(counts.values()):
         connection.execute(
             sa.insert(erasure).values(at=now, selector=records.to_json(selector), counts=records.to_json(counts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from otel_drift.model import Unit
 from otel_drift.review import Verdict
 
 _DECIDED = ("confirmed", "rejected")
+_UNDECIDED = ("open", "triage")
 
 # Statements of every commit, made once: making one takes longer than running it.
 _PRINTS = sa.select(finding.c.event_id, finding.c.fingerprint).where(
@@ -118,7 +119,7 @@ def demand(
             said.append({"item_id": key, "result_id": result_id, "at": now, "status": values["status"]})
     gone = [] if result.outcome == "inconclusive" else [key for key in known if key not in wanted]
     for key in gone:
-        if known[key].status in ("open", "triage"):
+        if known[key].status in _UNDECIDED:
             connection.execute(sa.update(item).where(item.c.item_id == key).values(status="withdrawn"))
             said.append({"item_id": key, "result_id": result_id, "at": now, "status": "withdrawn"})
     records.insert(connection, item, new)
@@ -140,6 +141,15 @@ def resolve(connection: Connection, item_id: str, decision: review.Decision, by:
     connection.execute(sa.insert(log).values(said))
     unit_id: str = row.unit_id
     return unit_id
+
+
+def withdraw(connection: Connection, result_ids: Sequence[int], now: int) -> int:
+    """Withdraw the items about these results that nobody decided; returns how many that were."""
+    query = sa.update(item).where(item.c.result_id.in_(result_ids), item.c.status.in_(_UNDECIDED))
+    gone = connection.execute(query.values(status="withdrawn").returning(item.c.item_id, item.c.result_id)).all()
+    said = [{"item_id": row.item_id, "result_id": row.result_id, "at": now, "status": "withdrawn"} for row in gone]
+    records.insert(connection, log, said)
+    return len(gone)
 
 
 def _verdicts(connection: Connection, result: Unit) -> dict[str, Verdict]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from alerting import Desk, KilledError, Remembering, critical, result
 from drift_cases import session, turn
@@ -126,6 +128,20 @@ def test_an_action_that_was_called_for_is_never_repeated_nor_taken_back(open_des
     desk.step(300)
     desk.step(169 * 3600)
     assert desk.told == [[("s1", "firing")]]
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_an_action_whose_texts_were_erased_is_not_called_for_any_more(open_desk: OpenDesk, called: bool) -> None:
+    desk = open_desk(Remembering(down=not called), actions=RECOMMENDED)
+    desk.commit(long_answer())
+    desk.step()
+    desk.ledger.forget(session="s1")
+    desk.alerters[0].down = False
+    desk.step(600)
+    assert desk.told == [[("s1", "firing")]] * called
+    with desk.ledger.database.reading() as connection:
+        held = connection.execute(sa.text("SELECT body FROM otel_drift_alert")).scalar_one()
+    assert json.loads(held).keys() == {"type", "severity"}
 
 
 def test_killed_while_calling_it_calls_again_with_the_same_key(open_desk: OpenDesk) -> None:

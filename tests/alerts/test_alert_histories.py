@@ -55,6 +55,11 @@ class Histories(RuleBasedStateMachine):
     def judge_down(self, session: int) -> None:
         self._commit(session, [], outcome="inconclusive")
 
+    @rule(session=SESSIONS)
+    def forgotten(self, session: int) -> None:
+        self.desk.ledger.forget(session=f"s{session}")
+        self.found.pop(session, None)
+
     @rule(number=NUMBERS, decision=st.sampled_from(["rejected", "confirmed"]))
     def reviewed(self, number: int, decision: Any) -> None:
         try:

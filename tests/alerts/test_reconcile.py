@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from alerting import HOUR, SECOND, Desk, Remembering, critical, result
 from otel_drift.findings import annotations
+from otel_drift.ledger.alerts import AlertBook
 from otel_drift.policy import EMBEDDED_JUDGES, AlertRule
 
 
@@ -26,6 +29,15 @@ def desk(open_desk: Callable[..., Desk], request: pytest.FixtureRequest) -> Desk
 
         made.step = restarting  # type: ignore[method-assign]
     return made
+
+
+def held_bodies(desk: Desk) -> list[dict[str, Any]]:
+    import sqlalchemy as sa
+
+    from otel_drift.ledger.schema import alert
+
+    with desk.ledger.database.reading() as connection:
+        return [json.loads(body) for body in connection.execute(sa.select(alert.c.body)).scalars()]
 
 
 FIRING, RESOLVED = [("s1", "firing")], [("s1", "resolved")]
@@ -208,6 +220,97 @@ def test_muted_it_is_resolved_and_unmuted_it_fires(desk: Desk) -> None:
     desk.step()
     assert desk.told[:2] == [FIRING, RESOLVED]
     assert sorted(one for group in desk.told[2:] for one in group) == [("s1", "firing"), ("s2", "firing")]
+
+
+def test_erased_it_is_resolved_and_audited_again_it_fires(desk: Desk) -> None:
+    desk.commit(result(1, critical()))
+    desk.commit(result(2, critical(2)))
+    desk.step()
+    desk.ledger.forget(session="s1")
+    desk.step()
+    desk.step()
+    assert desk.told[1:] == [RESOLVED]
+    desk.commit(result(1, critical(), print_="again"))
+    desk.step()
+    assert desk.told[2:] == [FIRING]
+    assert len({one.key for group in desk.alerters[0].told for one in group}) == 2
+
+
+def test_erased_under_an_inconclusive_result_it_is_resolved(desk: Desk) -> None:
+    desk.commit(result(1, critical()))
+    desk.step()
+    until = time.time_ns()
+    desk.commit(result(1, print_="down", outcome="inconclusive"))
+    desk.step()
+    desk.ledger.forget(before=until)
+    desk.step()
+    assert desk.told == [FIRING, RESOLVED]
+
+
+def test_erased_results_before_one_that_finds_it_too_end_nothing(desk: Desk) -> None:
+    desk.commit(result(1, critical()))
+    desk.step()
+    until = time.time_ns()
+    desk.commit(result(1, critical(), print_="again"))
+    desk.ledger.forget(before=until)
+    desk.step()
+    desk.step()
+    assert desk.told == [FIRING]
+
+
+def test_erased_while_a_person_had_rejected_it_nothing_more_is_told(desk: Desk) -> None:
+    desk.commit(result(1, critical()))
+    desk.step()
+    desk.ledger.resolve("event-1", "rejected", by="Ann", why="it is right")
+    desk.step()
+    desk.ledger.forget(session="s1")
+    desk.step()
+    assert held_bodies(desk) == [{"type": "CONTRADICTION", "severity": "CRITICAL"}]
+    desk.ledger.resolve("event-1", "confirmed", by="Bob", why="it is wrong")
+    desk.step()
+    assert desk.told == [FIRING, RESOLVED]
+
+
+def test_erased_before_anybody_was_told_nobody_is(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(pace={"group": 10 * SECOND})
+    desk.commit(result(1, critical()))
+    desk.step()
+    desk.ledger.forget(session="s1")
+    desk.step(20)
+    assert desk.told == []
+    assert held_bodies(desk) == [{"type": "CONTRADICTION", "severity": "CRITICAL"}]
+
+
+def test_erased_while_the_receiver_is_down_its_ids_stay_until_it_was_told(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk()
+    desk.commit(result(1, critical()))
+    desk.step()
+    desk.alerters[0].down = True
+    desk.ledger.forget(session="s1")
+    desk.step()
+    assert held_bodies(desk)[0]["session_id"] == "s1"
+    desk.alerters[0].down = False
+    desk.step(600)
+    assert desk.told == [FIRING, RESOLVED]
+    assert held_bodies(desk) == [{"type": "CONTRADICTION", "severity": "CRITICAL"}]
+
+
+def test_erased_while_the_duty_looks_it_does_not_come_back(
+    open_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(quotes=True)
+    desk.commit(result(1, critical()))
+    looked = AlertBook.found_since
+
+    def overtaken(self: AlertBook, *given: Any, **options: Any) -> Any:
+        found = looked(self, *given, **options)
+        desk.ledger.forget(session="s1")
+        return found
+
+    monkeypatch.setattr(AlertBook, "found_since", overtaken)
+    desk.step()
+    assert desk.told == []
+    assert held_bodies(desk) == [{"type": "CONTRADICTION", "severity": "CRITICAL"}]
 
 
 def test_what_nobody_ends_expires_once(desk: Desk) -> None:
