@@ -239,11 +239,25 @@ def _current(file: Path) -> dict[tuple[str, str, str], dict]:
 
 
 def _take_back_to_the_first_version(file: Path) -> None:
-    """What the migration adds is taken out, as if a ledger of 0001 had been filled."""
-    new = ("evidence", "passage", "membership", "review", "review_log", "mute", "erasure", "instructions")
+    """What the migrations add is taken out, as if a ledger of 0001 had been filled."""
+    first = (
+        "run",
+        "answer",
+        "unit",
+        "attempt",
+        "finding",
+        "contribution",
+        "annotation",
+        "delivery",
+        "cursor",
+        "version",
+    )
     with sqlite3.connect(file) as connection:
-        for name in new:
-            connection.execute(f"DROP TABLE otel_drift_{name}")
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'otel_drift_%'")
+        for (name,) in tables.fetchall():
+            if name.removeprefix("otel_drift_") not in first:
+                connection.execute(f"DROP TABLE {name}")
+        connection.execute("DROP INDEX otel_drift_unit_created")
         connection.execute("DROP INDEX ix_otel_drift_finding_fingerprint")
         connection.execute("ALTER TABLE otel_drift_finding DROP COLUMN fingerprint")
         connection.execute("ALTER TABLE otel_drift_attempt DROP COLUMN messages")
