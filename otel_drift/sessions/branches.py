@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_drift.normalise.values import fold
+from otel_drift.sessions.history import Pair
 from otel_drift.sessions.unit import Unit
 
 
@@ -21,22 +22,22 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
     """Regenerated, edited and branched answers to one message become alternatives of one turn."""
     drafts: list[Draft] = []
     resent = any(u.history for u in units)
-    later_pairs = [set(u.history) for u in units]
-    by_history: dict[tuple[object, ...], list[Draft]] = {}
+    first, last = _resent(units)
+    by_place: dict[object, list[Draft]] = {}
     for index, unit in enumerate(units):
-        place = tuple(unit.history)
+        place = tuple(unit.history) or fold(unit.user or "")
         draft = None
         if resent and unit.answered:
-            draft = next((d for d in reversed(by_history.get(place, [])) if _branches(d.unit, unit)), None)
+            draft = next((d for d in reversed(by_place.get(place, [])) if _branches(d.unit, unit)), None)
         if draft is None:
             drafts.append(Draft(unit))
-            by_history.setdefault(place, []).append(drafts[-1])
+            if unit.history or unit.user:
+                by_place.setdefault(place, []).append(drafts[-1])
             continue
-        after = later_pairs[index + 1 :]
-        old_counts = any(pairs_in(draft.unit, pairs) for pairs in after)
-        new_counts = any(pairs_in(unit, pairs) for pairs in after)
+        old_counts = any(last.get(pair, index) > index for pair in draft.unit.pairs_after)
+        new_counts = any(last.get(pair, index) > index for pair in unit.pairs_after)
         same_message = fold(draft.unit.user or "") == fold(unit.user or "")
-        stored = any(pairs_in(draft.unit, pairs) for pairs in later_pairs[:index])
+        stored = any(first.get(pair, index) < index for pair in draft.unit.pairs_after)
         if not same_message and not old_counts and not new_counts and not stored:
             drafts.append(Draft(unit))
         elif old_counts and not new_counts:
@@ -49,6 +50,17 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
     return drafts
 
 
+def _resent(units: Sequence[Unit]) -> tuple[dict[Pair, int], dict[Pair, int]]:
+    """The places of the first and the last unit that resend a pair."""
+    first: dict[Pair, int] = {}
+    last: dict[Pair, int] = {}
+    for index, unit in enumerate(units):
+        for pair in unit.history:
+            first.setdefault(pair, index)
+            last[pair] = index
+    return first, last
+
+
 def without_branches(drafts: list[Draft]) -> list[Draft]:
     """Turns that went on from a given-up answer become alternatives of the turns that stand in their place."""
     given_up: dict[tuple[str, str], tuple[Draft, int]] = {
@@ -58,20 +70,33 @@ def without_branches(drafts: list[Draft]) -> list[Draft]:
         return drafts
     kept: list[Draft] = []
     counts: set[tuple[str, str]] = set()
-    moved: list[tuple[Draft, Draft, int]] = []
+    moved: dict[int, tuple[Draft, int]] = {}
     for draft in drafts:
         last = draft.unit.history[-1] if draft.unit.history else None
+        home, steps = draft, 0
         if last is not None and last in given_up and last not in counts:
-            home, steps = given_up[last]
-            moved.append((draft, home, steps + 1))
+            home, steps = _settled(*given_up[last], moved)
+        if home is not draft:
+            moved[id(draft)] = home, steps + 1
             given_up.update((pair, (home, steps + 1)) for pair in draft.unit.pairs_after)
         else:
             kept.append(draft)
             counts.update(draft.unit.pairs_after)
-    for draft, home, steps in moved:
-        place = min(kept.index(home) + steps, len(kept) - 1)
-        kept[place].alternatives.extend((draft.unit, *draft.alternatives))
+    places = {id(draft): place for place, draft in enumerate(kept)}
+    for draft in drafts:
+        if id(draft) in moved:
+            home, steps = _settled(draft, 0, moved)
+            place = min(places[id(home)] + steps, len(kept) - 1)
+            kept[place].alternatives.extend((draft.unit, *draft.alternatives))
     return kept
+
+
+def _settled(home: Draft, steps: int, moved: Mapping[int, tuple[Draft, int]]) -> tuple[Draft, int]:
+    """The turn that stays, where `home` itself went on from a given-up answer, and how many turns on from it."""
+    while id(home) in moved:
+        home, further = moved[id(home)]
+        steps += further
+    return home, steps
 
 
 def _branches(one: Unit, other: Unit) -> bool:

@@ -79,6 +79,33 @@ def test_the_last_regenerated_answer_counts_where_nothing_follows() -> None:
     assert [t.answer for t in session.turns] == [TURNS[0][1], "On Friday, perhaps."]
 
 
+def test_a_given_up_branch_that_had_branches_itself_belongs_to_the_turn_that_stays() -> None:
+    first, second = [("Where is it?", "In Bonn.")], [("Where is it?", "In Bonn."), ("Since when?", "Since Monday.")]
+    told = [
+        ([], "Where is it?", "In Bonn."),
+        (first, "Since when?", "Since Monday."),
+        (second, "Why?", "The depot is full."),
+        (first, "Since when?", "Since Sunday."),
+        ([], "Where is it?", "In Trier."),
+    ]
+    traces = []
+    for number, (history, asked, answer) in enumerate(told):
+        trace = Trace(100.0 + 10 * number)
+        before = [
+            {"role": r, "content": t} for pair in history for r, t in zip(("user", "assistant"), pair, strict=True)
+        ]
+        llm(trace, [*before, {"role": "user", "content": asked}], answer)
+        traces.append(trace)
+    session = one(*traces)
+    assert [turn.answer for turn in session.turns] == ["In Trier."]
+    assert sorted(a.answer or "" for a in session.turns[0].alternatives) == [
+        "In Bonn.",
+        "Since Monday.",
+        "Since Sunday.",
+        "The depot is full.",
+    ]
+
+
 def test_an_edited_message_is_a_branch_of_its_turn() -> None:
     session = one(
         chat(0, ids=S),
