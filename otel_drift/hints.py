@@ -211,7 +211,8 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
     limited: set[str] = set()
     circles: set[str] = set()
     parts: set[str] = set()
-    raw = scrubbed = False
+    around_raw: set[str] = set()
+    scrubbed = False
     for step in steps:
         if step.cut_loose:
             circles.add(step.span.trace_id)
@@ -222,8 +223,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
         elif step.kind == "retriever" and step.incomplete:
             limited.add(step.span.trace_id)
         if step.kind == "llm" and step.span.parent_id and step.is_raw:
-            outer = next((s for s in steps if s.span.span_id == step.span.parent_id), None)
-            raw = raw or (outer is not None and outer.kind != "llm")
+            around_raw.add(step.span.parent_id)
         scrubbed = scrubbed or "logfire.scrubbed" in step.span.attributes
     if not kinds & {"llm", "agent"}:
         yield Hint(
@@ -278,7 +278,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "record the documents yourself, or use another instrumentation for retrieval",
             _numbers(session, limited),
         )
-    if raw:
+    if around_raw and _any_other(steps, around_raw):
         yield Hint(
             "litellm_parent_race",
             "litellm",
@@ -294,6 +294,15 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "use gen_ai.conversation.id for the session, or adapt logfire.ScrubbingOptions",
             _numbers(session, None),
         )
+
+
+def _any_other(steps: Sequence[Step], span_ids: set[str]) -> bool:
+    """Whether one of these spans is no model call."""
+    kinds: dict[str, str] = {}
+    for step in steps:
+        if step.span.span_id in span_ids:
+            kinds.setdefault(step.span.span_id, step.kind)
+    return any(kind != "llm" for kind in kinds.values())
 
 
 def _numbers(session: Session, traces: set[str] | None) -> tuple[int, ...]:

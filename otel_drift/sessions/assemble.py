@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.answers import comments, variants
 from otel_drift.sessions.branches import Draft, alternatives, pairs_in, without_branches
+from otel_drift.sessions.duplicates import without_duplicates
+from otel_drift.sessions.succession import SKEW, Latest, by_history
 from otel_drift.sessions.tree import Node, order
 from otel_drift.sessions.unit import Unit
-
-SKEW = 5 * 60 * 10**9
-"""How far (nanoseconds) a clock may be off before time is trusted more than the resent history."""
 
 
 def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
     """Turns of one session in order."""
     ordered = sorted(units, key=_order)
-    ordered = _without_afterwork(_without_duplicates(ordered))
+    ordered = _without_afterwork(without_duplicates(ordered))
     ordered = _joined(_without_echoes(ordered))
     ordered = _without_failures(ordered, int(retry_seconds * 1e9))
-    ordered = _without_standing_orders(_by_history(ordered))
+    ordered = _without_standing_orders(by_history(ordered))
     _choose_answers(ordered)
     return without_branches(alternatives(ordered))
 
@@ -53,83 +52,6 @@ def _order(unit: Unit) -> tuple[object, ...]:
         if unit.root.span.start == unit.start
         else (unit.start, -unit.end, unit.traces[0], unit.root.span.span_id)
     )
-
-
-def _richness(unit: Unit) -> tuple[int, ...]:
-    return (
-        max((len(c.input_messages or ()) for c in unit.calls), default=-1) > 0,
-        unit.root.session is not None and unit.root.session[0] <= 1,
-        sum(1 for n in unit.nodes if n.step.documents and any(d.text and d.id for d in n.step.documents)),
-        int(unit.wrapped),
-        int(unit.has_sources),
-        max((len(c.input_messages or ()) for c in unit.calls), default=0),
-        len(unit.nodes),
-    )
-
-
-def _without_duplicates(units: list[Unit]) -> list[Unit]:
-    """Units that overlapping instrumentations recorded twice (in two traces) become one."""
-    kept: list[Unit] = []
-    for unit in units:
-        twin = next((other for other in kept if other.end > unit.start and _is_twin(other, unit)), None)
-        if twin is None:
-            kept.append(unit)
-        elif _richness(unit) > _richness(twin) and unit.answered:
-            unit.absorb(twin)
-            kept[kept.index(twin)] = unit
-        else:
-            twin.absorb(unit)
-    return kept
-
-
-def _is_twin(one: Unit, other: Unit) -> bool:
-    if one.traces[0] == other.traces[0]:
-        return False
-    if one.answer and other.answer and fold(one.answer) == fold(other.answer):
-        first, second = fold(one.user or ""), fold(other.user or "")
-        return not first or not second or first in second or second in first
-    if _says_nothing(one, other) or _says_nothing(other, one):
-        return True
-    return _call_known(one, other) or _call_known(other, one)
-
-
-def _says_nothing(whole: Unit, part: Unit) -> bool:
-    """Whether `part` is a bare model call without output, inside the time and with the question of `whole`."""
-    if part.answered or part.failed or part.wrapped or not part.calls or part.has_sources:
-        return False
-    if not any(c.output_messages for c in whole.calls) and not whole.answered:
-        return False
-    if any(c.output_messages for c in part.calls):
-        return False
-    asked, then = fold(part.user or ""), fold(whole.user or "")
-    inside = (whole.start <= part.start and part.end <= whole.end) or (
-        part.start <= whole.start and whole.end <= part.end
-    )
-    return inside and (not asked or asked == then)
-
-
-def _call_known(whole: Unit, part: Unit) -> bool:
-    """Whether every model call of `part` is one that `whole` recorded too, at the same time."""
-    if not part.calls or part.wrapped or not whole.calls:
-        return False
-    for call in part.calls:
-        said, uses = call.answer_text, _use_ids(call)
-        if not any(
-            c.span.start <= call.span.end
-            and call.span.start <= c.span.end
-            and (
-                (said is not None and c.answer_text is not None and fold(said) == fold(c.answer_text or ""))
-                or (uses and uses == _use_ids(c))
-            )
-            for c in whole.calls
-        ):
-            return False
-    return True
-
-
-def _use_ids(step: object) -> frozenset[str]:
-    messages = getattr(step, "output_messages", None) or ()
-    return frozenset(u.id or f"{u.name}{u.arguments}" for m in messages for u in m.uses)
 
 
 def _without_afterwork(units: list[Unit]) -> list[Unit]:
@@ -179,43 +101,63 @@ def _without_echoes(units: list[Unit]) -> list[Unit]:
 
 def _joined(units: list[Unit]) -> list[Unit]:
     """Parts of a turn that are traces of their own (retrieval, rewriting, tool calls) go to the turn they serve."""
-    turns: list[Unit] = []
+    turns = _Turns()
     waiting: list[Unit] = []
+    starts = [unit.start for unit in units]
     for index, unit in enumerate(units):
-        home = next((t for t in reversed(turns) if _inside(t, unit)), None)
+        home = turns.home(unit)
         if home is not None:
             home.absorb(unit)
-        elif is_part(unit) or _is_rewrite(unit, units, index):
+        elif is_part(unit) or _is_rewrite(unit, units, bisect_left(starts, unit.end, index + 1)):
             waiting.append(unit)
         else:
             for part in waiting:
                 unit.absorb(part)
             waiting = []
-            turns.append(unit)
-    if turns:
-        return turns  # what no answer followed is no turn
+            turns.add(unit)
+    if turns.every.units:
+        return turns.every.units  # what no answer followed is no turn
     return [u for u in waiting if any(n.step.kind in ("retriever", "tool", "llm", "agent") for n in u.nodes)]
 
 
-def _inside(turn: Unit, unit: Unit) -> bool:
-    """Whether a unit lies within a turn's time as a part of it: a search, a tool call, a rewriting of its question."""
-    if not (turn.start <= unit.start and unit.end <= turn.end) or unit.traces[0] == turn.traces[0]:
-        return False
-    return is_part(unit) or (
-        not unit.wrapped and len(unit.calls) == 1 and fold(unit.user or "") == fold(turn.user or "")
-    )
+class _Turns:
+    """The turns so far, and of which of them a unit is a part."""
+
+    def __init__(self) -> None:
+        self.every = Latest()
+        self._asked: dict[str, Latest] = {}
+
+    def add(self, turn: Unit) -> None:
+        """Take the next turn."""
+        self.every.add(turn)
+        self._asked.setdefault(fold(turn.user or ""), Latest()).add(turn)
+
+    def home(self, unit: Unit) -> Unit | None:
+        """The last turn in whose time a unit lies as a part: a search, a tool call, a rewriting of its question."""
+        if is_part(unit):
+            likely: Latest | None = self.every
+        elif not unit.wrapped and len(unit.calls) == 1:
+            likely = self._asked.get(fold(unit.user or ""))
+        else:
+            return None
+        if likely is None:
+            return None
+        around = (turn for turn in likely.until(unit.end) if turn.start <= unit.start)
+        return next((turn for turn in around if turn.traces[0] != unit.traces[0]), None)
 
 
-def _is_rewrite(unit: Unit, units: Sequence[Unit], index: int) -> bool:
-    """Whether a lone model call only prepared the next: its answer was searched for, or the same question follows."""
+def _is_rewrite(unit: Unit, units: Sequence[Unit], following: int) -> bool:
+    """Whether a lone model call only prepared the next: its answer was searched for, or the same question follows.
+
+    `following` is the place of the first unit that begins after it has ended.
+    """
     if unit.wrapped or len(unit.calls) != 1 or not unit.answer:
         return False
     said = fold(unit.answer)
-    for other in units[index + 1 :]:
+    for place in range(following, len(units)):
+        other = units[place]
         if other.start - unit.end > SKEW:
             return False
-        if other.start < unit.end:
-            continue
         for query in other.queries:
             if query == said or (len(query) > 8 and query in said):
                 return True
@@ -238,56 +180,17 @@ def _instructions(unit: Unit) -> str:
 def _without_failures(units: list[Unit], retry: int) -> list[Unit]:
     """A failed try that was repeated with the same message is no turn; nor is a failure that shows nothing."""
     kept: list[Unit] = []
-    for index, unit in enumerate(units):
-        if unit.failed:
-            asked = fold(unit.user or "")
-            if not asked:
-                continue
-            later = units[index + 1 :]
-            again = next((u for u in later if fold(u.user or "") == asked and u.start - unit.end <= retry), None)
-            if again is not None and all(u.failed or u is again for u in later[: later.index(again) + 1]):
-                continue
-        kept.append(unit)
+    starts: dict[str, int] = {}  # when messages come again: in the failures that follow, or the turn after them
+    for unit in reversed(units):
+        asked = fold(unit.user or "")
+        if not unit.failed:
+            starts = {}
+            kept.append(unit)
+        elif asked and not (asked in starts and starts[asked] - unit.end <= retry):
+            kept.append(unit)
+        starts[asked] = min(unit.start, starts.get(asked, unit.start))
+    kept.reverse()
     return kept
-
-
-def _by_history(units: list[Unit]) -> list[Unit]:
-    """Time order, but a turn whose history holds another's answer comes after it (clocks of two hosts differ)."""
-    follows: dict[int, set[int]] = {}
-    for index, unit in enumerate(units):
-        if not unit.history or (index and unit.history[-1] in units[index - 1].pairs_after):
-            continue
-        last = unit.history[-1]
-        for other in range(index + 1, len(units)):
-            if units[other].start - unit.start > SKEW:
-                break
-            if last in units[other].pairs_after:
-                follows.setdefault(index, set()).add(other)
-    if not follows:
-        return units
-    for index, unit in enumerate(units):
-        for other in range(index):
-            if unit.history and unit.history[-1] in units[other].pairs_after:
-                follows.setdefault(index, set()).add(other)
-    waits = {i: set(follows.get(i, ())) for i in range(len(units))}
-    heap = [i for i, w in waits.items() if not w]
-    heapq.heapify(heap)
-    done: list[int] = []
-    placed: set[int] = set()
-    while len(done) < len(units):
-        if not heap:  # contradictory: time decides
-            heapq.heappush(heap, min(i for i in range(len(units)) if i not in placed))
-        current = heapq.heappop(heap)
-        if current in placed:
-            continue
-        placed.add(current)
-        done.append(current)
-        for i, w in waits.items():
-            if current in w:
-                w.discard(current)
-                if not w and i not in placed:
-                    heapq.heappush(heap, i)
-    return [units[i] for i in done]
 
 
 def _without_standing_orders(units: list[Unit]) -> list[Unit]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.branches import Draft
+from otel_drift.sessions.contained import Texts
 from otel_drift.sessions.evidence import Evidence
 from otel_drift.sessions.prompt import MAX_PROMPT, find_passages
 from otel_drift.sessions.prompt_found import says_nothing
@@ -80,12 +81,13 @@ def _common(texts: Sequence[str]) -> str:
 
 def _holds_conversation(parts: Sequence[str], drafts: Sequence[Draft]) -> bool:
     """Whether the varying part repeats what was said before: a history written into the prompt."""
-    for index, part in enumerate(parts):
-        folded = fold(part)
-        for draft in drafts[:index]:
-            for said in (draft.unit.answer, draft.unit.user):
-                if said and len(said) >= 20 and fold(said) in folded:
-                    return True
+    before = Texts()
+    for part, draft in zip(parts, drafts, strict=True):
+        if any(before.within(fold(part))):
+            return True
+        for said in (draft.unit.answer, draft.unit.user):
+            if said and len(said) >= 20 and fold(said):
+                before.add(fold(said))
     return False
 
 
