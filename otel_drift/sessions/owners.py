@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
@@ -29,26 +30,64 @@ def parted(all_owners: Collection[Owners]) -> dict[Owners, Owners]:
         For each of `all_owners` everything that is known of its customer.
     """
     telling = _telling(all_owners)
-    customers: list[dict[str, set[str]]] = []
-    members: list[list[Owners]] = []
-    for owners in sorted(all_owners, key=lambda o: (-len({k for k, _ in o} & telling), -len(o), o)):
-        own = _by_kind(owners)
-        fitting = [i for i, c in enumerate(customers) if all(c[k] & own[k] for k in c.keys() & own.keys())]
-        if len(fitting) > 1:
-            sharing = [i for i in fitting if any(customers[i].get(k, set()) & own[k] for k in own)]
-            fitting = sharing if len(sharing) == 1 else []
-        if fitting:
-            for kind, values in own.items():
-                customers[fitting[0]].setdefault(kind, set()).update(values)
-            members[fitting[0]].append(owners)
+    customers = _Customers()
+    homes = {
+        owners: customers.join(_by_kind(owners))
+        for owners in sorted(all_owners, key=lambda o: (-len({k for k, _ in o} & telling), -len(o), o))
+    }
+    whole = [tuple(sorted((k, v) for k, values in c.items() for v in values)) for c in customers.known]
+    return {owners: whole[home] for owners, home in homes.items()}
+
+
+class _Customers:
+    """What is known of each customer; grouped by kinds of id, and in a group found by id."""
+
+    def __init__(self) -> None:
+        self.known: list[dict[str, set[str]]] = []
+        self._groups: dict[frozenset[str], dict[Owner, set[int]]] = {}
+        self._sizes: Counter[frozenset[str]] = Counter()
+
+    def join(self, own: dict[str, set[str]]) -> int:
+        """Add what a trace says to the only customer it can belong to, else to a new one; the customer's number."""
+        sharing: set[int] = set()
+        apart: list[frozenset[str]] = []
+        for kinds, group in self._groups.items():
+            if shared := kinds & own.keys():
+                likely = min((_with(group, kind, own[kind]) for kind in sorted(shared)), key=len)
+                sharing.update(i for i in likely if all(self.known[i][k] & own[k] for k in shared))
+            elif self._sizes[kinds]:
+                apart.append(kinds)
+        if not sharing and len(apart) == 1 and self._sizes[apart[0]] == 1:
+            sharing = {i for i, customer in enumerate(self.known) if customer.keys() == apart[0]}
+        number = sharing.pop() if len(sharing) == 1 else len(self.known)
+        if number == len(self.known):
+            self.known.append({})
         else:
-            customers.append(own)
-            members.append([owners])
-    found: dict[Owners, Owners] = {}
-    for customer, own_members in zip(customers, members, strict=True):
-        whole = tuple(sorted((kind, value) for kind, values in customer.items() for value in values))
-        found.update(dict.fromkeys(own_members, whole))
-    return found
+            self._move(number, -1)
+        for kind, values in own.items():
+            self.known[number].setdefault(kind, set()).update(values)
+        self._move(number, 1)
+        return number
+
+    def _move(self, number: int, by: int) -> None:
+        """Into (1) or out of (-1) the group of a customer's kinds."""
+        customer = self.known[number]
+        kinds = frozenset(customer)
+        self._sizes[kinds] += by
+        group = self._groups.setdefault(kinds, {})
+        for kind, values in customer.items():
+            for value in values:
+                members = group.setdefault((kind, value), set())
+                if by > 0:
+                    members.add(number)
+                else:
+                    members.discard(number)
+
+
+def _with(group: dict[Owner, set[int]], kind: str, values: set[str]) -> set[int]:
+    if len(values) == 1:
+        return group.get((kind, next(iter(values))), set())
+    return set().union(*(group.get((kind, value), ()) for value in values))
 
 
 def _telling(all_owners: Collection[Owners]) -> set[str]:

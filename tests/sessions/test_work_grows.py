@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -19,7 +20,7 @@ from otel_drift.sessions import reconstruct
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
 TURNS = 300
-STEPS_OF = ("assemble", "branches", "contained", "duplicates", "succession", "varying")
+STEPS_OF = ("assemble", "branches", "contained", "duplicates", "owners", "succession", "varying")
 
 
 def one_after_another(count: int) -> list[Span]:
@@ -85,6 +86,18 @@ def test_twice_the_turns_take_about_twice_the_work(session_of: Callable[[int], l
     whole, all_of_them = _lines(session_of(2 * TURNS))
     assert [len(s) for s in (some, all_of_them)] == [1, 1]
     assert len(all_of_them[0].turns) >= TURNS
+    assert whole <= 3 * half
+
+
+def test_twice_the_users_of_one_session_id_take_about_twice_the_work() -> None:
+    def of_users(count: int) -> list[Span]:
+        users = [{**span.attributes, "user.id": f"u{i}", "tenant.id": "acme"} for i, span in enumerate(spans)]
+        return [replace(span, attributes=user) for span, user in zip(spans[:count], users[:count], strict=True)]
+
+    spans = one_after_another(2 * TURNS)
+    half, some = _lines(of_users(TURNS))
+    whole, all_of_them = _lines(of_users(2 * TURNS))
+    assert (len(some), len(all_of_them)) == (TURNS, 2 * TURNS)
     assert whole <= 3 * half
 
 
