@@ -15,7 +15,7 @@ from pathlib import Path
 from model_server import ModelServer
 from scripted import finds_nothing
 
-KILLS = 200 if os.environ.get("OTEL_DRIFT_SOAK") else 30
+KILLS = 200 if os.environ.get("OTEL_DRIFT_SOAK") else 20
 SESSIONS = 3 * KILLS
 CONCURRENCY = 2
 
