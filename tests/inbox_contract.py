@@ -555,6 +555,27 @@ class InboxContract:
         assert desk.counts().open == 0
         desk.inbox.add([dataclasses.replace(request(2, at=2 * HOUR), parent_id=f"{1:016x}")])
         assert [(one.session_id, len(one.turns)) for one in desk.later(desk.settle).audit_all()] == [("s", 2)]
+        assert desk.counts().open == 0
+
+    @pytest.mark.parametrize("place_first", [True, False])
+    def test_a_trace_that_its_session_was_audited_with_meanwhile_is_done_at_its_place(
+        self, desk: Desk, place_first: bool
+    ) -> None:
+        """Claimed together, a trace's session and its place may be audited in any order."""
+        talk = [("When do you open?", "At nine."), ("And close?", "At five.")]
+        desk.inbox.add([turn(1, "s", question=talk[0][0], answer=talk[0][1])])
+        desk.inbox.add([turn(2, at=2 * HOUR, question=talk[1][0], answer=talk[1][1], history=talk[:1])])
+        desk.later(2 * HOUR).audit_all()
+        desk.later(desk.settle).audit_all()
+        desk.inbox.add([dataclasses.replace(request(2, at=2 * HOUR), parent_id=f"{1:016x}")])
+
+        claims = desk.later(desk.settle).claim()
+        assert len(claims) == 2
+        claims.sort(key=lambda one: (one.session_id is None) != place_first)
+        audited = [one for claim in claims for one in desk.audit(claim)]
+
+        assert [(one.session_id, len(one.turns)) for one in audited] == [("s", 2)]
+        assert desk.counts().open == 0
 
     # --- deletion ---
 

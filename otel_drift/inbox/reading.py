@@ -34,6 +34,9 @@ def records(database: Database, claimed: Claim, gap: int) -> Iterator[Record]:
     """See `Inbox.records`."""
     with database.reading() as connection:
         rows = _of_claim(connection, claimed, gap)
+    waiting = {read(row.trace_id) for row in rows if row.group_id == claimed.group and row.open_since is not None}
+    for trace_id in claimed.traces.keys() - waiting:  # settled since: audited in the session it turned out to be of
+        del claimed.traces[trace_id]
     for row in rows:
         its_group = row.group_id or ""
         is_own = its_group == claimed.group
