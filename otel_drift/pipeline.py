@@ -64,13 +64,9 @@ def audit(source: Source, line: Line) -> Iterator[Unit]:
     becomes an inconclusive unit and never stops the others.
     """
     with SpanSpool() as spool:
-        yield from audit_sessions(_chosen(read_sessions(source, line, spool), line), line)
-
-
-def audit_sessions(given: Iterable[Session], line: Line) -> Iterator[Unit]:
-    """Audit sessions, as `audit` does those of a source."""
-    for _session, _line, units in judged(((session, line) for session in given), line.workers):
-        yield from committed(units, line)
+        chosen = _chosen(read_sessions(source, line, spool), line)
+        for _session, _line, units in judged(((session, line) for session in chosen), line.workers):
+            yield from committed(units, line)
 
 
 def judged(
