@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from otel_drift.errors import RetryableJudgeError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 OnRetry = Callable[[BaseException, int, float], None]
 """Told before each wait: the error, the number of the attempt that failed, the seconds to wait."""
 
@@ -41,6 +42,21 @@ class RetryPolicy:
 
 
 NO_RETRY = RetryPolicy(attempts=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff(Generic[N]):
+    """The waits of who tries again and again of itself: the first, doubled with each try, up to the longest.
+
+    In whatever unit they are given: seconds, nanoseconds.
+    """
+
+    first: N
+    longest: N
+
+    def after(self, tries: int) -> N:
+        """The wait after so many tries before this one."""
+        return min(self.longest, self.first * (1 << min(max(tries, 0), 30)))
 
 
 def call(

@@ -8,7 +8,7 @@ import pytest
 
 from otel_drift import retry
 from otel_drift.errors import PermanentJudgeError, RetryableJudgeError
-from otel_drift.retry import RetryPolicy
+from otel_drift.retry import Backoff, RetryPolicy
 
 
 class Flaky:
@@ -141,3 +141,8 @@ def test_retry_after_header_in_seconds_and_as_a_date() -> None:
 )
 def test_an_unreadable_retry_after_header_is_none(value: str | None) -> None:
     assert retry.parse_retry_after(value) is None
+
+
+def test_waits_of_who_tries_again_of_itself_double_up_to_the_longest() -> None:
+    assert [Backoff(1.0, 60.0).after(tries) for tries in (0, 1, 2, 5, 6, 10_000)] == [1.0, 2.0, 4.0, 32.0, 60.0, 60.0]
+    assert Backoff(5, 300).after(-1) == 5

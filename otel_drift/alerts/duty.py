@@ -16,14 +16,14 @@ from otel_drift.ledger import Ledger
 from otel_drift.ledger.alert_rows import AlerterState, AlertRow
 from otel_drift.protocols import Alert, Alerter
 from otel_drift.report.escape import terminal_safe
+from otel_drift.retry import Backoff
 from otel_drift.times import DAY, HOUR, SECOND
 
 log = logging.getLogger(__name__)
 
 MOST = 200
 """Alerts in one notification."""
-FIRST_PAUSE = 5 * SECOND
-LONGEST_PAUSE = 300 * SECOND
+PAUSES = Backoff(5 * SECOND, 300 * SECOND)
 """Between two tries of an alerter that fails; the pause doubles."""
 REFUSED = frozenset({400, 413, 422})
 """Statuses of a receiver that was reached and does not take what it was given: it is given less at once."""
@@ -63,7 +63,7 @@ class Pace:
     @property
     def holds(self) -> int:
         """How long an alert told to an alerter that wants repetitions holds without one."""
-        return max(5 * self.repeat, 2 * LONGEST_PAUSE)
+        return max(5 * self.repeat, 2 * PAUSES.longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class AlertDuty:
 
     def _tell(self, channel: Channel) -> bool:
         now, state, pace = self._clock(), self._book.state(channel.name), self._pace
-        if state.retry_at is not None and now < state.retry_at <= now + LONGEST_PAUSE:  # else the clock was set back
+        if state.retry_at is not None and now < state.retry_at <= now + PAUSES.longest:  # else the clock was set back
             return False
         most = max(1, MOST >> 2 * min(state.refusals, 4))
         news = self._book.due(channel.name, now, most)
@@ -212,10 +212,10 @@ class AlertDuty:
         refused = isinstance(error, PlatformError) and error.status in REFUSED
         if refused and len(rows) == 1 and rows[0].due is not None:
             self._book.put_off(channel.name, rows[0], now)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(state.failures, 10))
+        pause = PAUSES.after(state.failures)
         asked = getattr(error, "retry_after", None)
         if isinstance(asked, int | float) and asked > 0:
-            pause = min(LONGEST_PAUSE, max(pause, int(asked * SECOND)))
+            pause = min(PAUSES.longest, max(pause, int(asked * SECOND)))
         self._book.set_state(
             channel.name,
             sent=state.sent,  # as before: what did not go out does not count

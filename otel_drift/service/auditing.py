@@ -19,6 +19,7 @@ from otel_drift.model import Session, Unit
 from otel_drift.pipeline import Line
 from otel_drift.protocols import Window
 from otel_drift.reasons import PASSING, explain
+from otel_drift.retry import Backoff
 from otel_drift.selection import Selection
 from otel_drift.service.cases import Case, Reading, Times, Waiting
 from otel_drift.service.conditions import Conditions
@@ -26,7 +27,7 @@ from otel_drift.service.daily_budget import DailyBudget
 from otel_drift.service.daily_runs import DailyRuns
 from otel_drift.service.holding import holding
 from otel_drift.service.ranking import Ranking
-from otel_drift.service.resting import Backoff, Resting
+from otel_drift.service.resting import Resting
 from otel_drift.service.risk import embedded
 from otel_drift.service.settling import Settling
 from otel_drift.service.shelf import Shelf
@@ -42,7 +43,7 @@ AT_ONCE = 256
 JUDGE_DOWN = Backoff(30 * SECOND, 15 * MINUTE)
 JUDGE_FAILS_IT = Backoff(30 * SECOND, 6 * HOUR)
 """Where the judge answers others, but not this session."""
-LONGEST_PAUSE = 120.0
+ANSWERS_NOBODY = Backoff(1.0, 120.0)
 """Seconds between two tries of a judge that answers nobody."""
 _LEDGER_FAILED = "internal_error: LedgerError"
 _GRAVITY = ("findings", "inconclusive", "clean", "not_applicable")
@@ -354,7 +355,7 @@ class AuditDuty:
             self._clear("judge")
         elif failed:
             self._failures += 1
-            self._pause_until = self._monotonic() + min(LONGEST_PAUSE, 2.0 ** min(self._failures, 10))
+            self._pause_until = self._monotonic() + ANSWERS_NOBODY.after(self._failures)
             self._note("judge", f"the judge does not answer, sessions wait: {explain(failed[-1][1])}")
 
     def _line(self, origin: str) -> Line:

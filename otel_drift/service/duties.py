@@ -11,11 +11,12 @@ from typing import Protocol
 
 from otel_drift.errors import OtelDriftError
 from otel_drift.report.escape import terminal_safe
+from otel_drift.retry import Backoff
 from otel_drift.service.conditions import Conditions
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE = 60.0
+PAUSES = Backoff(1.0, 60.0)
 """Seconds between two tries of a duty that keeps failing."""
 
 
@@ -63,11 +64,11 @@ class Duties:
             try:
                 more = duty.step()
             except Exception as error:  # the boundary of a duty: it is tried again, and stops no other
-                failures += 1
                 log.debug("%s failed", duty.name, exc_info=error)
                 self._conditions.note(duty.name, _said(error))
-                pause = min(LONGEST_PAUSE, 2.0 ** min(failures, 10) / 2)
-                self.stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads tries, hides nothing
+                spread = random.uniform(0.75, 1.25)  # noqa: S311 - spreads tries, hides nothing
+                self.stopping.wait(PAUSES.after(failures) * spread)
+                failures += 1
             else:
                 failures = 0
                 self._conditions.clear(duty.name)

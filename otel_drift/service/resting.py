@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from otel_drift.inbox.claim import REST, SKEW
+from otel_drift.retry import Backoff
 from otel_drift.service.cases import Case, Rest, Waiting
 from otel_drift.times import MINUTE
 
 _REMEMBERED = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Waits in nanoseconds: the first, doubled with each try, up to the longest."""
-
-    first: int
-    longest: int
-
-    def after(self, tries: int) -> int:
-        """The wait after so many tries."""
-        return min(self.longest, self.first << min(max(tries, 0), 30))
 
 
 class Resting:
@@ -50,7 +38,7 @@ class Resting:
         known = self._known.get(one.name)
         return known.tries if known else 0
 
-    def put_off(self, one: Waiting, reason: str, until: int | Backoff) -> None:
+    def put_off(self, one: Waiting, reason: str, until: int | Backoff[int]) -> None:
         """Have a session rest until a time, or for a while that grows with its tries."""
         now, tries = self._clock(), self.tries(one)
         end = now + until.after(tries) if isinstance(until, Backoff) else until

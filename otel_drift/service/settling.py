@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from otel_drift.errors import LedgerError
 from otel_drift.inbox import Inbox
 from otel_drift.ledger import Ledger
+from otel_drift.retry import Backoff
 from otel_drift.service.cases import Case, Waiting
 from otel_drift.service.daily_runs import DailyRuns
 from otel_drift.service.ranking import priority_of
-from otel_drift.service.resting import Backoff, Resting
+from otel_drift.service.resting import Resting
 from otel_drift.telemetry import Telemetry
 from otel_drift.times import MINUTE
 
