@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_drift import plugins
 from otel_drift.alerts.duty import AlertDuty, Channel, Noting, Pace, Telling
@@ -48,7 +48,8 @@ def alert_duty(
     rule = AlertRule(alerts.severity.upper(), alerts.confidence, alerts.embedded)  # type: ignore[arg-type]
     alerters: dict[str, Alerter] = {}
     for spec in dict.fromkeys([*alerts.to, *actions.longform]):
-        alerters[spec] = open_alerter(spec, settings)
+        name, _, target = spec.partition(":")
+        alerters[spec] = plugins.opened("alerters", name, target, settings.connectors)
     channels = [Channel(alerters[spec].name, alerters[spec], Findings(rule)) for spec in dict.fromkeys(alerts.to)]
     recommended = Actions(frozenset(actions.recommended), rule)
     channels += [
@@ -73,21 +74,3 @@ def alert_duty(
         conditions=conditions,
         clock=clock,
     )
-
-
-def open_alerter(spec: str, settings: Settings) -> Alerter:
-    """An alerter by ``NAME:TARGET``, with the options of ``[connectors.NAME]``.
-
-    Raises:
-        ConfigError: no such alerter, or options it does not have.
-    """
-    name, _, target = spec.partition(":")
-    options: dict[str, Any] = dict(settings.connectors.get(name, {}))
-    connector = plugins.load("alerters", name)
-    try:
-        made: Alerter = connector(target, **options)
-    except TypeError as error:
-        if not options:
-            raise
-        raise ConfigError(f"[connectors.{name}]: {error}") from None
-    return made

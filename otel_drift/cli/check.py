@@ -21,7 +21,7 @@ def check(
 ) -> None:
     """Ask a platform whether URL, key, project and version are right, for reading and for writing."""
     from otel_drift import plugins
-    from otel_drift.cli.sources import FILES, answering, opened
+    from otel_drift.cli.sources import FILES, answering
     from otel_drift.config import load_settings
     from otel_drift.errors import ConfigError
     from otel_drift.report.escape import terminal_safe
@@ -35,7 +35,7 @@ def check(
     console = stdout_console()
     with ExitStack() as stack:
         for kind in kinds:
-            one = opened(kind, name, target, settings)
+            one = plugins.opened(kind, name, target, settings.connectors)
             if close := getattr(one, "close", None):
                 stack.callback(close)
             ask = getattr(one, "check", None)

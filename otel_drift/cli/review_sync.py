@@ -22,8 +22,7 @@ def sync(
     config: ConfigOption = None,
 ) -> None:
     """Push open items to a platform's review queue, once each, and record what was decided there."""
-    from otel_drift import review_sync
-    from otel_drift.cli.sources import opened
+    from otel_drift import plugins, review_sync
     from otel_drift.errors import ConfigError
     from otel_drift.report.escape import terminal_safe
 
@@ -31,7 +30,7 @@ def sync(
     settings.output.sinks = settings.output.sinks or [connector]
     name, _, target = connector.partition(":")
     with ExitStack() as stack:
-        platform = opened("sinks", name, target, settings)
+        platform = plugins.opened("sinks", name, target, settings.connectors)
         stack.callback(platform.close)
         make = getattr(platform, "review_queue", None)
         if make is None:

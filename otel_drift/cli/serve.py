@@ -185,8 +185,9 @@ def _follower(
     stopping: threading.Event,
 ) -> tuple[Source, FollowDuty]:
     """A source that is followed, asked whether it can be read; one that is down for now is followed all the same."""
+    from otel_drift import plugins
     from otel_drift.cli.choice import FIRST_TIME, moment
-    from otel_drift.cli.sources import answering, opened, platform_of
+    from otel_drift.cli.sources import answering, platform_of
     from otel_drift.errors import SourceError
     from otel_drift.service.following import MOST_PROBLEMS, FollowDuty
 
@@ -194,7 +195,7 @@ def _follower(
     if platform is None:
         raise ConfigError(f"[serve] follow {spec}: name a platform, e.g. phoenix:http://localhost:6006?project=NAME")
     problems: deque[RecordError] = deque(maxlen=MOST_PROBLEMS)
-    source: Source = opened("sources", *platform, settings, on_problem=problems.append)
+    source: Source = plugins.opened("sources", *platform, settings.connectors, on_problem=problems.append)
     if close := getattr(source, "close", None):
         stack.callback(close)
     if check := getattr(source, "check", None):

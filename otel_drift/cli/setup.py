@@ -20,14 +20,13 @@ def set_up(
 ) -> None:
     """Make score configs, a review queue and a dashboard on a platform that has these; twice changes nothing."""
     from otel_drift import plugins
-    from otel_drift.cli.sources import opened
     from otel_drift.config import load_settings
     from otel_drift.errors import ConfigError
     from otel_drift.report.escape import terminal_safe
 
     name, _, target = connector.partition(":")
     with ExitStack() as stack:
-        sink = opened("sinks", name, target, load_settings(config))
+        sink = plugins.opened("sinks", name, target, load_settings(config).connectors)
         stack.callback(sink.close)
         make = getattr(sink, "set_up", None)
         if make is None:

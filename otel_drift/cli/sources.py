@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,7 +65,7 @@ class Reading:
             )
         else:
             name, target = self.platform
-            self.source = opened("sources", name, target, settings, on_problem=self._problem)
+            self.source = plugins.opened("sources", name, target, settings.connectors, on_problem=self._problem)
         self.name = self.source.name
 
     @property
@@ -222,30 +221,6 @@ def platform_of(given: Sequence[str]) -> tuple[str, str] | None:
         return None
     name, _, target = named[0].partition(":")
     return name, target
-
-
-def opened(kind: str, name: str, target: str, settings: Settings, **extra: Any) -> Any:
-    """A connector's source or sink, with the options the settings hold for it.
-
-    Raises:
-        ConfigError: no such connector, or options it does not have.
-    """
-    from otel_drift import plugins
-
-    connector = plugins.load(kind, name)
-    options = dict(settings.connectors.get(name, {}))
-    other = {"sources": "sinks", "sinks": "sources"}.get(kind, kind)
-    if options and name in plugins.installed(other):
-        # One table for both: what only the other one knows is not for this one.
-        mine, theirs = (inspect.signature(one).parameters for one in (connector, plugins.load(other, name)))
-        if not any(one.kind is one.VAR_KEYWORD for one in mine.values()):
-            options = {key: value for key, value in options.items() if key in mine or key not in theirs}
-    try:
-        return connector(target, **extra, **options)
-    except TypeError as error:
-        if not options:
-            raise
-        raise ConfigError(f"[connectors.{name}]: {error}") from None
 
 
 def with_write_back(settings: Settings, given: Sequence[str]) -> Settings:

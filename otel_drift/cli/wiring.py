@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from otel_drift import plugins, prompting
 from otel_drift.budget import Budget
 from otel_drift.cli.common import session_options
-from otel_drift.cli.sources import opened
 from otel_drift.config import JudgeSettings, Settings, default_ledger
 from otel_drift.errors import ConfigError
 from otel_drift.ledger import Ledger
@@ -122,6 +121,6 @@ def open_sinks(settings: Settings, stack: ExitStack) -> dict[str, Sink]:
 def open_sink(spec: str, settings: Settings, stack: ExitStack) -> Sink:
     """Open one sink, as `open_sinks` does."""
     name, _, target = spec.partition(":")
-    sink: Sink = opened("sinks", name, target, settings)
+    sink: Sink = plugins.opened("sinks", name, target, settings.connectors)
     stack.callback(sink.close)
     return sink
