@@ -125,7 +125,7 @@ def _deliver_to(
                 on_progress(name, handed)
         error = parcel.confirm() or error
         given_up = ledger.give_up(name)
-    left = ledger.delivery_counts().get(name, {}).get("owed", 0)
+    left = ledger.owed_to(name)
     return SinkDelivery(name, parcel.written, parcel.unchanged, (*parcel.rejected, *given_up), error, left)
 
 

@@ -395,6 +395,7 @@ class LedgerContract:
 
         assert [fourth, *rest] == ledger.owed(SINK)
         assert {SINK: {"written": 1, "unchanged": 1, "rejected": 1, "owed": 1 + len(rest)}} == ledger.delivery_counts()
+        assert (ledger.owed_to(SINK), ledger.owed_to("another")) == (1 + len(rest), 0)
         assert {("too long",), ("busy",)} == {
             tuple(row) for row in rows(ledger, "SELECT reason FROM otel_drift_delivery WHERE reason IS NOT NULL")
         }

@@ -193,6 +193,13 @@ class Ledger(Desk):
         with self._database.writing() as connection:
             return deliveries.give_up(connection, sink)
 
+    def owed_to(self, sink: str) -> int:
+        """How many values a sink is owed; cheap however much was delivered."""
+        from otel_drift.ledger import deliveries
+
+        with self._database.reading() as connection:
+            return deliveries.owed_to(connection, sink)
+
     def put_off(self) -> dict[str, int]:
         """How many of the values owed each sink has put off, mostly of spans it does not have (yet)."""
         from otel_drift.ledger import deliveries

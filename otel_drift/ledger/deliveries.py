@@ -152,6 +152,13 @@ def give_up(connection: Connection, sink: str) -> list[Rejection]:
     return [Rejection(row.annotation_id, f"given up after {days} days: {row.reason}") for row in rows]
 
 
+def owed_to(connection: Connection, sink: str) -> int:
+    """How many values a sink is owed; asked often, so it reads no more than these of the index."""
+    query = sa.select(sa.func.count()).where(delivery.c.sink == records.column(sink), delivery.c.state == "owed")
+    number: int = connection.execute(query).scalar_one()
+    return number
+
+
 def put_off(connection: Connection) -> dict[str, int]:
     """How many values each sink has put off, mostly of spans it does not have (yet)."""
     query = sa.select(delivery.c.sink, sa.func.count()).where(

@@ -28,7 +28,7 @@ class DeliveryDuty:
             LedgerError: the ledger failed.
         """
         name, sink = self._sink
-        if not self._ledger.delivery_counts().get(name, {}).get("owed"):
+        if not self._ledger.owed_to(name):
             return False
         for delivered in delivery.deliver(self._ledger, {name: sink}, patient=True).sinks:
             self._telemetry.delivered(delivered)
