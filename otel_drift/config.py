@@ -20,6 +20,7 @@ from pydantic_settings import (
 from otel_drift.audits.longform_drift_options import Action
 from otel_drift.errors import ConfigError
 from otel_drift.policy import ALERT_CONFIDENCE
+from otel_drift.times import MINUTE
 
 DEFAULT_FILE = "otel-drift.toml"
 
@@ -168,6 +169,14 @@ class ServeSettings(_Section):
     min_free_disk_mb: float = Field(500.0, ge=0, description="with less room left, senders are told to wait")
     lease_seconds: float = Field(60.0, gt=0, description="how long a process that died keeps sessions from others")
     stop_seconds: float = Field(30.0, ge=0, description="how long a stop waits for what is being judged")
+
+    def due(self) -> dict[str, int]:
+        """When a session is due, as `Inbox.claim` and `Inbox.counts` take it: settle and cap in nanoseconds."""
+        return {
+            "settle": int(self.settle_minutes * MINUTE),
+            "cap": int(self.cap_minutes * MINUTE),
+            "cap_spans": self.cap_spans,
+        }
 
 
 class BudgetSettings(_Section):

@@ -102,7 +102,7 @@ class AuditDuty:
             ConfigError: the day's budget cannot be kept, as the judge's price is unknown.
         """
         first = lines[RECEIVED]
-        serve, pull = settings.serve, settings.pull
+        pull = settings.pull
         self.budget = DailyBudget(first.ledger, settings.budget, clock)
         self.budget.check(first.judge)
         self.done: Counter[str] = Counter()
@@ -124,9 +124,9 @@ class AuditDuty:
             min_turns=pull.min_turns,
             flags=tuple(pull.flagged),
         )
-        self._due = (int(serve.settle_minutes * MINUTE), int(serve.cap_minutes * MINUTE), serve.cap_spans)
+        self._due = settings.serve.due()
         self._runs = DailyRuns(self._ledger, {"serve": owner, "paths": sorted(lines), "judge": first.judge.name}, clock)
-        self._resting = Resting(self._due[0], clock)
+        self._resting = Resting(self._due["settle"], clock)
         self._settling = Settling(inbox, first.ledger, self._runs, self._resting, telemetry, self.done, clock)
         self._working = threading.Lock()
         self._stopping = threading.Event()
@@ -179,7 +179,7 @@ class AuditDuty:
         lease = self._settings.serve.lease_seconds
         with holding(self._inbox, claims, self._owner, lease, self._clock), Shelf() as shelf:
             try:
-                times = Times(now, *self._due)
+                times = Times(now, **self._due)
                 self._read(cases, self._reading(times, shelf))
                 waiting = sorted((one for case in cases for one in case.left), key=lambda one: -one.risk)
                 if self._only_ranks(cases):
@@ -210,11 +210,8 @@ class AuditDuty:
         )
 
     def _claim(self, now: int, limit: int) -> list[Claim]:
-        settle, cap, cap_spans = self._due
         lease = int(self._settings.serve.lease_seconds * SECOND)
-        return self._inbox.claim(
-            self._owner, now=now, settle=settle, cap=cap, cap_spans=cap_spans, lease=lease, limit=limit
-        )
+        return self._inbox.claim(self._owner, now=now, lease=lease, limit=limit, **self._due)
 
     def _begin(self) -> None:
         # The budget's own `stop` ends one step only: the day stays open.

@@ -19,9 +19,24 @@ from otel_drift.times import HOUR, MINUTE
 
 SLICE = HOUR
 """How much time is read at once: what was read is noted after each, and a stop waits for no more."""
+_FOLLOW = "follow"
 MOST_PROBLEMS = 1_000
 AT_ONCE = 500
 """Records put into the inbox in one transaction."""
+
+
+def mark_of(source: str, pull: PullSettings) -> str:
+    """Under which name the ledger keeps how far a source was read; another choice of sessions is another reading."""
+    narrowed = pull.model_dump(include={"environments", "users", "tags"})
+    return json.dumps([_FOLLOW, source, {key: value for key, value in narrowed.items() if value}])
+
+
+def followed(mark: str) -> str | None:
+    """The source that a mark is of; None where the ledger's cursor is of something else."""
+    if not mark.startswith(json.dumps([_FOLLOW])[:-1]):
+        return None
+    name: str = json.loads(mark)[1]
+    return name
 
 
 class FollowDuty:
@@ -65,8 +80,7 @@ class FollowDuty:
         self._first = first
         self._stopping = stopping
         self._clock = clock
-        narrowed = pull.model_dump(include={"environments", "users", "tags"})
-        self.mark = json.dumps(["follow", source.name, {key: value for key, value in narrowed.items() if value}])
+        self.mark = mark_of(source.name, pull)
 
     def step(self) -> bool:
         """Read one slice; True while the present is not reached.

@@ -15,7 +15,6 @@ from otel_drift.errors import OtelDriftError
 from otel_drift.service.admin import Admin
 from otel_drift.service.duties import Duties, Duty
 from otel_drift.service.keeping import BeatDuty
-from otel_drift.service.status import inbox_times
 from otel_drift.times import SECOND
 
 if TYPE_CHECKING:
@@ -151,9 +150,10 @@ class Service:
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
         """Whether it can take work in, and what is wrong right now."""
         self._look_at_receiver()  # the heartbeat may be waiting for the database
-        said = {name: one.message for name, one in self._conditions.now().items()}
+        now = self._conditions.now()
+        said = {name: one.message for name, one in now.items()}
         # The heartbeat is what is written most often: without it, nothing that comes could be kept either.
-        blocking = [name for name, one in self._conditions.now().items() if one.blocking or name == BeatDuty.name]
+        blocking = [name for name, one in now.items() if one.blocking or name == BeatDuty.name]
         try:
             self._ledger.cursor("")
         except OtelDriftError as error:
@@ -171,7 +171,7 @@ class Service:
         telemetry.gauge("degraded", lambda: int(bool(self._conditions.now())))
 
     def _backlog(self) -> Mapping[str, Any]:
-        counts = self._inbox.counts(time.time_ns(), **inbox_times(self._settings))
+        counts = self._inbox.counts(time.time_ns(), **self._settings.serve.due())
         return {
             "backlog.open": counts.open,
             "backlog.due": counts.due,

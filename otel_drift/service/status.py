@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from otel_drift.config import Settings
 from otel_drift.inbox import Inbox
 from otel_drift.ledger import Ledger
+from otel_drift.service.following import followed
 from otel_drift.service.keeping import BEAT_SECONDS
-from otel_drift.times import DAY, MINUTE, SECOND, utc
+from otel_drift.times import DAY, SECOND, utc
 
 SILENT_SECONDS = 6 * BEAT_SECONDS
 """A process that said nothing for so long is taken for dead."""
@@ -29,7 +29,7 @@ def status(ledger: Ledger, inbox: Inbox, settings: Settings, now: int) -> dict[s
     """
     from otel_drift.ledger.alerts import AlertBook
 
-    counts = inbox.counts(now, **inbox_times(settings))
+    counts = inbox.counts(now, **settings.serve.due())
     told: dict[str, Any] = {
         "ledger": ledger.name,
         "at": utc(now),
@@ -44,22 +44,16 @@ def status(ledger: Ledger, inbox: Inbox, settings: Settings, now: int) -> dict[s
         "kept": {"spans": counts.spans, "bytes": counts.bytes},
         "today": ledger.made_since(now - now % DAY),
         "budget": _budget(ledger, settings, now),
-        "sources": [_source(name, *mark, now) for name, mark in sorted(ledger.cursors().items()) if _followed(name)],
+        "sources": [
+            _source(name, *reached, now)
+            for mark, reached in sorted(ledger.cursors().items())
+            if (name := followed(mark)) is not None
+        ],
         "sinks": _sinks(ledger, now),
         "alerts": {name: _alerter(one) for name, one in AlertBook(ledger.database).summary().items()},
     }
     told["problems"] = _problems(told, settings)
     return told
-
-
-def inbox_times(settings: Settings) -> dict[str, int]:
-    """When a session is due, as the inbox takes it."""
-    serve = settings.serve
-    return {
-        "settle": int(serve.settle_minutes * MINUTE),
-        "cap": int(serve.cap_minutes * MINUTE),
-        "cap_spans": serve.cap_spans,
-    }
 
 
 def _process(one: Mapping[str, Any], now: int) -> dict[str, Any]:
@@ -80,13 +74,9 @@ def _budget(ledger: Ledger, settings: Settings, now: int) -> dict[str, Any]:
     return {**ledger.spent(now), "limits": limits, "over": settings.budget.over}
 
 
-def _followed(name: str) -> bool:
-    return name.startswith('["follow"')
-
-
 def _source(name: str, mark: str | None, updated: int, now: int) -> dict[str, Any]:
     return {
-        "name": json.loads(name)[1],
+        "name": name,
         "read_until": None if mark is None else utc(int(mark)),
         "behind_seconds": None if mark is None else _ago(now, int(mark)),
         "read_seconds_ago": _ago(now, updated),
