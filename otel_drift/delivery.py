@@ -6,11 +6,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from otel_drift.errors import OtelDriftError
 from otel_drift.ledger import Ledger
 from otel_drift.model import Annotation, Rejection, WriteReport
 from otel_drift.protocols import Sink
-from otel_drift.report.escape import terminal_safe
+from otel_drift.report.escape import said_of, terminal_safe
 
 log = logging.getLogger(__name__)
 
@@ -174,8 +173,6 @@ def _tried(
 ) -> tuple[WriteReport, str | None]:
     try:
         return step(given), None
-    except OtelDriftError as error:
-        return WriteReport(), terminal_safe(str(error))
     except Exception as error:  # the per-sink boundary: a broken sink stops no other
         log.debug("sink failed", exc_info=error)
-        return WriteReport(), f"unexpected {type(error).__name__} (a fault of the sink; run with debug logging)"
+        return WriteReport(), said_of(error, "the sink")

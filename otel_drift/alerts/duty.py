@@ -15,7 +15,7 @@ from otel_drift.errors import ConfigError, OtelDriftError, PlatformError
 from otel_drift.ledger import Ledger
 from otel_drift.ledger.alert_rows import AlerterState, AlertRow
 from otel_drift.protocols import Alert, Alerter
-from otel_drift.report.escape import terminal_safe
+from otel_drift.report.escape import said_of, terminal_safe
 from otel_drift.retry import Backoff
 from otel_drift.times import DAY, HOUR, SECOND
 
@@ -208,7 +208,7 @@ class AlertDuty:
             if state.failures and self._conditions:
                 self._conditions.clear(f"{self.name} {channel.name}")
             return True
-        said = terminal_safe(str(error)) if isinstance(error, OtelDriftError) else _unexpected(error)
+        said = said_of(error, "the alerter")
         refused = isinstance(error, PlatformError) and error.status in REFUSED
         if refused and len(rows) == 1 and rows[0].due is not None:
             self._book.put_off(channel.name, rows[0], now)
@@ -267,7 +267,3 @@ def _is_ripe(news: Sequence[AlertRow], now: int, group: int, most: int) -> bool:
     """Whether a group goes out: it is full, or its oldest has waited long enough (by a clock that may be set back)."""
     oldest: Any = news[0].due
     return len(news) >= most or oldest > now or now - oldest >= group
-
-
-def _unexpected(error: Exception) -> str:
-    return f"unexpected {type(error).__name__} (a fault of the alerter; run with debug logging)"

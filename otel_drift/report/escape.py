@@ -10,6 +10,8 @@ from __future__ import annotations
 import html
 import re
 
+from otel_drift.errors import OtelDriftError
+
 _INVISIBLE = re.compile(
     "["
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiner, Arabic mark, fillers, selectors
@@ -95,3 +97,15 @@ def _escape(character: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def said_of(error: Exception, culprit: str) -> str:
+    """What may be said of an error: of one not raised on purpose only its kind, as its message may quote anything.
+
+    Args:
+        error: What went wrong.
+        culprit: Whose fault it is if nobody raised it on purpose: ``the sink``.
+    """
+    if isinstance(error, OtelDriftError):
+        return terminal_safe(str(error))
+    return f"unexpected {type(error).__name__} (a fault of {culprit}; run with debug logging)"

@@ -9,8 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from otel_drift.errors import OtelDriftError
-from otel_drift.report.escape import terminal_safe
+from otel_drift.report.escape import said_of
 from otel_drift.retry import Backoff
 from otel_drift.service.conditions import Conditions
 
@@ -65,7 +64,7 @@ class Duties:
                 more = duty.step()
             except Exception as error:  # the boundary of a duty: it is tried again, and stops no other
                 log.debug("%s failed", duty.name, exc_info=error)
-                self._conditions.note(duty.name, _said(error))
+                self._conditions.note(duty.name, said_of(error, "otel-drift or a connector"))
                 spread = random.uniform(0.75, 1.25)  # noqa: S311 - spreads tries, hides nothing
                 self.stopping.wait(PAUSES.after(failures) * spread)
                 failures += 1
@@ -74,10 +73,3 @@ class Duties:
                 self._conditions.clear(duty.name)
                 if not more:
                     self.stopping.wait(duty.every)
-
-
-def _said(error: Exception) -> str:
-    """What went wrong; of an error not raised on purpose only its kind, as its message may quote anything."""
-    if isinstance(error, OtelDriftError):
-        return terminal_safe(str(error))
-    return f"unexpected {type(error).__name__} (a fault of otel-drift or a connector; run with debug logging)"
