@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from free_ports import free_ports
 
 PROGRAM = "prometheus-alertmanager"
 
@@ -42,7 +43,7 @@ receivers:
   webhook_configs: [{{url: "{hook}", send_resolved: true}}]
 """
     )
-    port = _free_port()
+    (port,) = free_ports(1)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -81,10 +82,3 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
             pass
         time.sleep(0.05)
     raise AssertionError(f"Alertmanager does not start: {log.read_text()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -16,7 +16,9 @@ from typing import Any
 
 import httpx
 
+from model_server import ModelServer
 from otel_drift.model import Span
+from otel_drift.testing.samples import DRIFTING
 from otlp_json import request_of
 
 QUICK = """
@@ -29,6 +31,8 @@ lease_seconds = 5
 stop_seconds = 20
 """
 """Settings of a service that audits at once."""
+MODEL = {"OPENAI_API_KEY": "sk-test"}
+"""The environment of a service that is `judged_by` a model server."""
 _LISTENS = re.compile(r"listening: (\w+) (\S+)")
 
 
@@ -129,3 +133,16 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 30) -> Non
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.05)
+
+
+def judged_by(model: ModelServer) -> str:
+    """Settings of a service whose judge is a model server."""
+    return (
+        f'\n[judge]\nmodel = "openai/scripted"\napi_base = "{model.url}"\n'
+        "input_window = 100000\noutput_limit = 8000\ninput_price = 1.0\noutput_price = 1.0\n"
+    )
+
+
+def asked_by(who: object) -> list[tuple[str, str, str]]:
+    """The sample's turns with questions of their own, so that no judge's answer is found again."""
+    return [(f"{question} ({who})", passage, answer) for question, passage, answer in DRIFTING]

@@ -16,19 +16,10 @@ from drift_cases import drifting
 from model_server import ModelServer, Reply
 from otel_drift.ledger import Ledger
 from otel_drift.testing import conversation
-from otel_drift.testing.samples import DRIFTING
-from service_process import QUICK, Serving, serving, wait_until
+from service_process import MODEL, QUICK, Serving, asked_by, judged_by, serving, wait_until
 
 JSONL = '\n[output]\nsinks = ["jsonl:findings.jsonl"]\n'
-MODEL = {"OPENAI_API_KEY": "sk-test"}
 SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"
-
-
-def judged_by(model: ModelServer) -> str:
-    return (
-        f'\n[judge]\nmodel = "openai/scripted"\napi_base = "{model.url}"\n'
-        "input_window = 100000\noutput_limit = 8000\ninput_price = 1.0\noutput_price = 1.0\n"
-    )
 
 
 def written(service: Serving) -> list[dict[str, Any]]:
@@ -40,11 +31,6 @@ def standing(service: Serving, session: str, name: str) -> str | None:
     """The value that stands for a session's answer."""
     values = [one for one in written(service) if one["session_id"] == session and one["name"] == name]
     return None if not values or values[-1]["withdrawn"] else values[-1]["label"]
-
-
-def asked_by(number: int) -> list[tuple[str, str, str]]:
-    """The sample's turns with questions of their own, so that no judge's answer is found again."""
-    return [(f"{question} ({number})", passage, answer) for question, passage, answer in DRIFTING]
 
 
 def settled(service: Serving) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import threading
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 import sqlalchemy as sa
 
+from free_ports import free_address
 from otel_drift.ledger import Ledger
 from otel_drift.model import Span
 from otel_drift.testing import conversation
@@ -57,7 +57,7 @@ class Sender(threading.Thread):
 
 def test_killed_under_load_nothing_acknowledged_is_lost_and_nothing_found_is_doubled(tmp_path: Path) -> None:
     rng = random.Random(11)
-    port = "127.0.0.1:" + str(_free_port())  # senders go on sending to the same address
+    port = free_address()  # senders go on sending to the same address
     service = Serving(tmp_path, QUICK.replace('http = "127.0.0.1:0"', f'http = "{port}"') + _SINK)
     service.start()
     stop = threading.Event()
@@ -107,9 +107,3 @@ def stored(file: Path) -> set[str]:
     with Ledger.open(file) as ledger, ledger.database.reading() as connection:
         records = [one for row in connection.execute(query) for one in unpack(row.trace_id, row.payload)]
     return {one.span_id for one in records if isinstance(one, Span)}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
+from free_ports import free_ports
 
 T = TypeVar("T")
 PASSWORD = "s3cret-Wörd"
@@ -64,7 +65,7 @@ def postgres(require: Callable[..., Path]) -> Iterator[PostgresCluster]:
     secret = folder / "password"
     secret.write_text(PASSWORD)
     secret.chmod(0o644)
-    data, port = folder / "data", _free_port()
+    data, (port,) = folder / "data", free_ports(1)
 
     def run(program: str, *arguments: str) -> None:
         user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
@@ -106,10 +107,3 @@ def _unprivileged() -> pwd.struct_passwd | None:
         return None
     names = {entry.pw_name: entry for entry in pwd.getpwall()}
     return names.get("postgres") or names["nobody"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from free_ports import free_ports
 
 LONGEST_START = 300
 
@@ -37,7 +38,7 @@ def started(
         hidden: Beginnings of the variables of this process that it must not see.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"otel-drift-{name.lower()}-"))
-    chosen = _free_ports(ports)
+    chosen = free_ports(ports)
     words, settings = command(folder, chosen)
     seen = {key: value for key, value in os.environ.items() if not key.startswith(tuple(hidden))}
     log = folder / "log"
@@ -68,14 +69,3 @@ def _wait(name: str, http: httpx.Client, health: str, process: subprocess.Popen[
             continue
         pytest.fail(f"{name} ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}")
     pytest.fail(f"{name} is not up after {LONGEST_START} s: {log.read_text(errors='replace')[-2000:]}")
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from free_ports import free_address
 from ledger_samples import annotation, finding, unit
 from otel_drift import findings
 from otel_drift.delivery import deliver
@@ -36,7 +37,7 @@ class Collector:
 @pytest.fixture
 def collector(tmp_path: Path, require: Callable[[Path | None, str], Path]) -> Iterator[Collector]:
     program = require(_program(), "the collector is not installed (PyPI: rotel, Linux on x86-64 only)")
-    http, grpc = _free_address(), _free_address()
+    http, grpc = free_address(), free_address()
     with ExitStack() as stack:
         behind = stack.enter_context(http_receiver())
         command = [
@@ -136,9 +137,3 @@ def _program() -> Path | None:
         return None
     program = Path(package.origin).with_name("rotel-agent")
     return program if os.access(program, os.X_OK) else None
-
-
-def _free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -11,9 +11,10 @@ import grpc
 import httpx
 import pytest
 
+from free_ports import free_address
 from otlp.samples import attribute, log, log_request, protobuf, request, span
 from receiver_desk import METHODS, PROTOBUF, Desk, receiving
-from servers.test_rotel import _free_address, _program, _running
+from servers.test_rotel import _program, _running
 
 pytestmark = pytest.mark.server("rotel")
 
@@ -27,7 +28,7 @@ def collector(tmp_path: Path, require: Callable[[Path | None, str], Path]) -> It
     with ExitStack() as stack:
 
         def start(protocol: str, url: str) -> tuple[str, str]:
-            http, rpc = _free_address(), _free_address()
+            http, rpc = free_address(), free_address()
             command = [
                 *(str(program), "start", "--exporter", "otlp", "--otlp-exporter-protocol", protocol),
                 *("--otlp-exporter-endpoint", url, "--batch-timeout", "20ms", "--otlp-exporter-compression", "gzip"),

@@ -18,17 +18,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from drift_cases import drifting
+from free_ports import free_address
 from model_server import ModelServer, Reply
 from otel_drift.model import Span
 from otel_drift.testing import conversation
-from otel_drift.testing.samples import DRIFTING
 from servers.conftest import PostgresCluster
 from servers.monitoring import EVALUATION_SECONDS, alertmanager, prometheus, until, webhook
 from servers.phoenix_server import PROGRAM, Phoenix, running
-from servers.test_rotel import _free_address, _program, _running
-from service_process import QUICK, serving, wait_until
+from servers.test_rotel import _program, _running
+from service_process import MODEL, QUICK, asked_by, judged_by, serving, wait_until
 
-MODEL = {"OPENAI_API_KEY": "sk-test"}
 HINT = "is not installed (Debian: prometheus, prometheus-alertmanager)"
 
 
@@ -37,13 +36,6 @@ def phoenix(require: Callable[..., Any]) -> Iterator[Phoenix]:
     require(PROGRAM.exists(), "Phoenix is not installed (python -m venv .servers/phoenix; pip install arize-phoenix)")
     with running() as server:
         yield server
-
-
-def judged_by(model: ModelServer) -> str:
-    return (
-        f'\n[judge]\nmodel = "openai/scripted"\napi_base = "{model.url}"\n'
-        "input_window = 100000\noutput_limit = 8000\ninput_price = 1.0\noutput_price = 1.0\n"
-    )
 
 
 @contextmanager
@@ -97,7 +89,7 @@ def test_from_an_application_through_a_collector_to_phoenix_and_to_the_alarm(
         watched = stack.enter_context(prometheus(watcher, target, ruled.base_url.netloc.decode()))
         until(watched, 'otel_drift_findings_total{type="CONTRADICTION",severity="CRITICAL"} == 0')
 
-        http, rpc = _free_address(), _free_address()
+        http, rpc = free_address(), free_address()
         command = [
             *(str(collector), "start", "--exporter", "otlp", "--otlp-exporter-protocol", "http"),
             *("--otlp-exporter-endpoint", service.addresses["http"], "--batch-timeout", "100ms"),
@@ -153,11 +145,6 @@ def test_a_platform_that_is_followed_gets_its_findings_back(phoenix: Phoenix, tm
         assert told["kept"]["spans"] == len(spans), "what is read again is kept once"
         assert told["sources"][0]["behind_seconds"] < 60
         assert service.stop() == 0
-
-
-def asked_by(session: str) -> list[tuple[str, str, str]]:
-    """The sample's turns with a question of their own, so that no judge's answer is found again."""
-    return [(f"{question} ({session})", passage, answer) for question, passage, answer in DRIFTING]
 
 
 @pytest.mark.server("postgresql")
