@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from otel_drift import retry
 from otel_drift.errors import ConfigError, SinkError
 from otel_drift.protocols import Alert, Alerter
-from otel_drift.testing.sinks import LONGEST_ERROR
+from otel_drift.testing.lines import is_one_safe_line, shows_no_secret
 from otel_drift.times import SECOND
 
 STARTED = 1_790_000_000_000_000_000
@@ -136,7 +136,7 @@ def _clear_errors(case: AlerterCase) -> None:
     alerter = case.open()
     name = alerter.name
     _close(alerter)
-    assert not any(secret in name or secret in repr(alerter) for secret in case.secrets), "a name shows a secret"
+    shows_no_secret(case.secrets, f"{name} {alerter!r}", "a name")
     for label, make in case.broken.items():
         try:
             with retry.testing():
@@ -148,11 +148,7 @@ def _clear_errors(case: AlerterCase) -> None:
                 finally:
                     _close(alerter)
         except (ConfigError, SinkError) as error:
-            text = str(error)
-            assert text.strip(), f"{label}: an error without words"
-            assert "\n" not in text, f"{label}: more than one line: {text!r}"
-            assert len(text) <= LONGEST_ERROR, f"{label}: no line a person reads: {len(text)} characters"
-            assert not any(secret in text for secret in case.secrets), f"{label}: the error shows a secret"
+            is_one_safe_line(case.secrets, str(error), f"{label}: the error")
             continue
         raise AssertionError(f"{label}: no error")
 

@@ -12,8 +12,7 @@ from otel_drift import retry
 from otel_drift.errors import ConfigError, SinkError
 from otel_drift.model import Annotation, WriteReport
 from otel_drift.protocols import Sink
-
-LONGEST_ERROR = 400
+from otel_drift.testing.lines import is_one_safe_line, shows_no_secret
 
 Place: TypeAlias = tuple[str, str, str]
 """Target (``span``, ``trace``, ``session``), its id (``trace_id:span_id``, trace id, session id), name."""
@@ -148,7 +147,7 @@ def _clear_errors(case: SinkCase) -> None:
     sink = case.open()
     name = sink.name
     sink.close()
-    assert not any(secret in name or secret in repr(sink) for secret in case.secrets), "a name shows a secret"
+    shows_no_secret(case.secrets, f"{name} {sink!r}", "a name")
     for label, make in case.broken.items():
         try:
             with retry.testing():
@@ -160,11 +159,7 @@ def _clear_errors(case: SinkCase) -> None:
                 finally:
                     sink.close()
         except (ConfigError, SinkError) as error:
-            text = str(error)
-            assert text.strip(), f"{label}: an error without words"
-            assert "\n" not in text, f"{label}: more than one line: {text!r}"
-            assert len(text) <= LONGEST_ERROR, f"{label}: no line a person reads: {len(text)} characters"
-            assert not any(secret in text for secret in case.secrets), f"{label}: the error shows a secret"
+            is_one_safe_line(case.secrets, str(error), f"{label}: the error")
             continue
         assert report.rejected, f"{label}: no error"
 

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from otel_drift.errors import ConfigError, SourceError
 from otel_drift.model import LogRecord, Record, Span
 from otel_drift.protocols import Source, Window
+from otel_drift.testing.lines import is_one_safe_line, shows_no_secret
 
 LARGEST_PAGE = 20_000
-LONGEST_ERROR = 400
 
 Sessions: TypeAlias = Mapping[str, Collection[str]]
 """Session id → the refs (``trace_id:span_id``) of its spans."""
@@ -108,12 +108,12 @@ def _single_sessions(case: SourceCase) -> None:
 def _name_and_check(case: SourceCase) -> None:
     with _opened(case.open) as one, _opened(case.open) as other:
         assert one.name == other.name, f"the name changes: {one.name!r}, {other.name!r}"
-        _is_one_safe_line(case, one.name, "its name")
-        _is_one_safe_line(case, repr(one), "its repr", lines=False)
+        is_one_safe_line(case.secrets, one.name, "its name")
+        shows_no_secret(case.secrets, repr(one), "its repr")
         if check := getattr(one, "check", None):
             said = check()
             assert isinstance(said, str), "check() says nothing"
-            _is_one_safe_line(case, said, "check()")
+            is_one_safe_line(case.secrets, said, "check()")
 
 
 def _clear_errors(case: SourceCase) -> None:
@@ -124,25 +124,16 @@ def _clear_errors(case: SourceCase) -> None:
                     check()
             _read(make, case.window)
         except (ConfigError, SourceError) as error:
-            _is_one_safe_line(case, str(error), label)
+            is_one_safe_line(case.secrets, str(error), label)
             continue
         raise AssertionError(f"{label}: no error")
     if case.failing is not None:
         try:
             _read(case.failing, case.window)
         except (ConfigError, SourceError) as error:
-            _is_one_safe_line(case, str(error), "a platform that fails while it is read")
+            is_one_safe_line(case.secrets, str(error), "a platform that fails while it is read")
         else:
             raise AssertionError("a platform that fails while it is read looks like one that was read to its end")
-
-
-def _is_one_safe_line(case: SourceCase, text: str, what: str, *, lines: bool = True) -> None:
-    leaked = [secret for secret in case.secrets if secret in text]
-    assert not leaked, f"{what} shows a secret"
-    if lines:
-        assert text.strip(), f"{what} is empty"
-        assert "\n" not in text, f"{what} is more than one line: {text!r}"
-        assert len(text) <= LONGEST_ERROR, f"{what} is no line a person reads: {len(text)} characters"
 
 
 @contextmanager
