@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from http_serving import served
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,5 @@ def alert_receiver() -> Iterator[AlertReceiver]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler) as receiver.url:
+        yield receiver

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from audit_desk import DAY, DRIFTING, HOUR, NOON, Desk, conversation, turn
+from audit_desk import DAY, DRIFTING, HOUR, NOON, AuditDeskContract, Desk, conversation, turn
 from otel_drift.audits.citation_conflict import CitationConflict
 from otel_drift.audits.factual_drift import FactualDrift
 from otel_drift.errors import ConfigError
 from otel_drift.judges.rules import RulesJudge
-from otel_drift.ledger import Ledger
 from otel_drift.model import JudgeLimits
 from otel_drift.service import auditing
 
 
-class AuditBudgetContract:
+class AuditBudgetContract(AuditDeskContract):
     """Subclasses give the fixture `place`, a path or URL of an empty ledger."""
-
-    @pytest.fixture
-    def place(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def desk(self, place: str) -> Iterator[Desk]:
-        with Ledger.open(place) as ledger:
-            yield Desk(ledger)
 
     def test_the_riskiest_of_all_that_is_due_come_first_and_the_rest_another_day(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch

@@ -6,10 +6,12 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from drift_cases import claim, event
 from otel_drift import pipeline
@@ -244,3 +246,17 @@ class Desk:
         """How many values a sink is owed of each session, withdrawn ones apart."""
         said = self.ledger.owed(sink, 10_000)
         return Counter(f"{one.session_id}{' withdrawn' if one.withdrawn else ''}" for one in said)
+
+
+class AuditDeskContract:
+    """What the contracts of the audits stand on; subclasses give the fixture `place`."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        """A path or URL of an empty ledger."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def desk(self, place: str) -> Iterator[Desk]:
+        with Ledger.open(place) as ledger:
+            yield Desk(ledger)

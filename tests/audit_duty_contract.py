@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +14,21 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from audit_desk import CALM, DAY, DRIFTING, ELSEWHERE, HOUR, MINUTE, NOON, SECOND, SINK, Desk, conversation, turn
+from audit_desk import (
+    CALM,
+    DAY,
+    DRIFTING,
+    ELSEWHERE,
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    SINK,
+    AuditDeskContract,
+    Desk,
+    conversation,
+    turn,
+)
 from captures import records_of
 from otel_drift import pipeline
 from otel_drift.errors import LedgerError, PermanentJudgeError, RetryableJudgeError
@@ -26,17 +40,8 @@ from otel_drift.pipeline import RESULT_ID, Line
 from otel_drift.testing import MemorySource
 
 
-class AuditDutyContract:
+class AuditDutyContract(AuditDeskContract):
     """Subclasses give the fixture `place`, a path or URL of an empty ledger."""
-
-    @pytest.fixture
-    def place(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def desk(self, place: str) -> Iterator[Desk]:
-        with Ledger.open(place) as ledger:
-            yield Desk(ledger)
 
     def test_settled_sessions_are_audited_once_and_owed_to_the_sinks_of_their_origin(self, desk: Desk) -> None:
         desk.inbox.add(conversation(1, DRIFTING))

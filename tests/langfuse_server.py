@@ -23,11 +23,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from http_serving import served
 from langfuse_contract import Problem, contract
 from langfuse_observations import Observations
 from otel_drift import retry
@@ -240,16 +241,8 @@ def rate_limited(seconds: float, allowed: int = 30) -> Reply:
 def langfuse_server(openapi: Path) -> Iterator[Server]:
     """Serve on a free loopback port until the block ends; then nobody may have broken the contract."""
     server = Server(openapi)
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(server)) as listener:
-        listener.daemon_threads = True
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        server.url = f"http://127.0.0.1:{listener.server_address[1]}"
-        try:
-            yield server
-        finally:
-            listener.shutdown()
-            thread.join()
+    with served(_handler(server)) as server.url:
+        yield server
     assert not server.complaints, server.complaints
 
 

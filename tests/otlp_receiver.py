@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import grpc
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
+from http_serving import served
 
 REQUESTS = {
     "/v1/logs": logs_service_pb2.ExportLogsServiceRequest,
@@ -114,16 +116,8 @@ def http_receiver() -> Iterator[Receiver]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Handler) as receiver.url:
+        yield receiver
 
 
 @contextmanager

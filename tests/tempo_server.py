@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,6 +16,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 import traceql_subset
+from http_serving import served
 from trace_store import Stored, TraceStore
 
 KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -233,16 +233,8 @@ def serving(server: Any) -> Iterator[Any]:
         def log_message(self, *_: Any) -> None: ...
 
     refused: list[str] = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        server.url = f"http://127.0.0.1:{http.server_address[1]}"
-        try:
-            yield server
-        finally:
-            http.shutdown()
-            thread.join()
+    with served(Handler) as server.url:
+        yield server
     assert not refused, refused
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from disk_quota import files_at_most
 from otel_drift.calibration.plot import check_plot
 from otel_drift.errors import ConfigError, SinkError
 from otel_drift.output_file import OutputFile, regular_target
@@ -18,17 +16,6 @@ from otel_drift.report.html import HtmlReport
 from report import samples
 
 RUN = {"judge": "rules", "judge_note": "", "paths": ["a.json"]}
-
-
-@contextmanager
-def files_at_most(size: int) -> Iterator[None]:
-    """The system takes no file longer than this (bytes), as a full disk would not."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_report_is_readable_by_its_owner_only(tmp_path: Path) -> None:

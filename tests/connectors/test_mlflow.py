@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from http_serving import served
 from ledger_samples import annotation
 from otel_drift.errors import ConfigError, RecordError
 from otel_drift.model import Annotation, Span
@@ -80,15 +80,8 @@ def replay() -> Iterator[Replay]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Exchange)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Exchange) as made.url:
+        yield made
 
 
 @pytest.fixture

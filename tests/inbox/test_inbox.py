@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from disk_quota import files_at_most
 from inbox_contract import DAY, Clock, Desk, InboxContract, turn
 from otel_drift.errors import LedgerError
 from otel_drift.inbox import Inbox
@@ -70,17 +68,6 @@ def test_what_was_accepted_survives_a_kill(file: Path) -> None:
     assert len(accepted) > 3 * KILLS
     with Ledger.open(file) as ledger:
         assert Desk(ledger, Clock()).counts().spans == 3 * len(kept)
-
-
-@contextmanager
-def files_at_most(size: int) -> Iterator[None]:
-    """The system takes no file longer than this (bytes), as a full disk would not."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_is_told_and_what_comes_after_is_kept(file: Path) -> None:

@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from http_serving import served
 from servers.program_server import started
 
 RULES = Path(__file__).resolve().parents[2] / "examples" / "prometheus" / "otel-drift.rules.yml"
@@ -103,13 +104,8 @@ def webhook() -> Iterator[Hook]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        kept.url = f"http://127.0.0.1:{server.server_address[1]}/"
+    with served(Handler) as kept.url:
         yield kept
-        server.shutdown()
-        thread.join()
 
 
 def ask(http: httpx.Client, query: str) -> list[Any]:
