@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+TWO := -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test test-wheel lint bench soak clean
@@ -12,7 +13,7 @@ demo: $(VENV)/.installed  ## audit the example traces with the embedded judge an
 	@echo "The same as a page: .demo/report.html · as annotations: .demo/findings.jsonl"
 
 test: lint  ## lint, types and tests; what needs more than pip packages skips with a reason
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TWO)
 
 test-wheel: $(VENV)/.installed-dev  ## a wheel built from the sdist passes the same tests in a clean venv
 	rm -rf .wheel && mkdir .wheel
@@ -21,7 +22,7 @@ test-wheel: $(VENV)/.installed-dev  ## a wheel built from the sdist passes the s
 	$(PYTHON) -m venv .wheel/venv
 	.wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install "$$(echo .wheel/*.whl)[dev]"
 	cd .wheel/otel_drift-*/ && rm -rf otel_drift connectors && \
-		OTEL_DRIFT_SHARED="$${OTEL_DRIFT_SHARED:-$(abspath ../shared)}" ../venv/bin/pytest $(WHEEL_TESTS)
+		OTEL_DRIFT_SHARED="$${OTEL_DRIFT_SHARED:-$(abspath ../shared)}" ../venv/bin/pytest $(TWO) $(WHEEL_TESTS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -20,6 +20,14 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("otel-drift")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes run the tests, a file stays whole, and each server is started once, by one of them."""
+    for item in items:
+        servers = ROOT / "tests" / "servers" in item.path.parents
+        item.add_marker(pytest.mark.xdist_group("servers" if servers else str(item.path.relative_to(ROOT))))
+
+
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test may touch the user's ledger, settings or keys."""

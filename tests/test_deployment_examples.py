@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+import otel_drift
 from otel_drift.faults import Fault
 from otel_drift.telemetry.instruments import INSTRUMENTS
 from otel_drift_connectors.otlp_file import OtlpFileSource
@@ -86,7 +87,7 @@ def test_the_guide_lists_the_metrics_there_are() -> None:
 
 
 def test_the_guide_lists_the_rules_that_answers_break() -> None:
-    sources = "\n".join(file.read_text() for file in (EXAMPLES.parent / "otel_drift").rglob("*.py"))
+    sources = "\n".join(file.read_text() for file in Path(otel_drift.__file__).parent.rglob("*.py"))
     rules = set(re.findall(r'\bFault\(\s*"(\w+)"', sources)) | {Fault.of("x").rule}
     rules |= {reason.removeprefix("answer_") for reason in re.findall(r'UnreadableAnswerError\(\s*"(\w+)"', sources)}
     told = (GUIDES / "metrics.md").read_text().partition("`rule` of")[2].partition("- Gauges")[0]

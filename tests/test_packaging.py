@@ -1,9 +1,14 @@
-"""The sdist makes a wheel that holds everything, and the wheel works in a venv of its own."""
+"""The sdist makes a wheel that holds everything, it works in a venv of its own, and an image holds nothing more.
+
+What needs the checkout's own source is here: these tests are not run on an installed wheel.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -13,6 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+COMPOSE = ROOT / "examples" / "docker-compose"
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +69,49 @@ def test_the_wheel_audits_in_a_clean_venv(wheel: Path, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert len([json.loads(line) for line in run.stdout.splitlines()]) == 5
     assert where.stdout.count(str(home)) == 2
+
+
+def test_the_image_takes_only_what_the_wheel_is_made_of(tmp_path: Path) -> None:
+    """No ``.env``, no ``.git``, no virtual environment: folders by name, and the wheel from them is whole."""
+    stage = (COMPOSE / "Dockerfile").read_text().split("\nFROM ")[1]
+    copied = [line.split()[1:] for line in stage.splitlines() if line.startswith(("COPY", "ADD"))]
+    whole, build = tmp_path / "whole", tmp_path / "build"
+    build.mkdir()
+    for *sources, target in copied:
+        for source in sources:
+            assert re.fullmatch(r"\w+(\.\w+)?", source), source
+            if (ROOT / source).is_dir():
+                assert target == source
+                shutil.copytree(ROOT / source, build / target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / source, build)
+    assert {file.name for file in build.iterdir()} == {
+        *("pyproject.toml", "README.md", "LICENSE", "otel_drift", "connectors", "prompts")
+    }
+    made = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", whole, build],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    (wheel,) = whole.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder, top in (("otel_drift", ROOT), ("otel_drift_connectors", ROOT / "connectors")):
+        modules = {file.relative_to(top).as_posix() for file in (top / folder).rglob("*.py")}
+        assert modules
+        assert modules <= names
+    assert {f"otel_drift/{file.relative_to(ROOT)}" for file in (ROOT / "prompts").rglob("*.md")} <= names
+
+
+def test_git_leaves_a_filled_in_env_alone() -> None:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+
+    def ignored(name: str) -> bool:
+        done = subprocess.run([git, "-C", ROOT, "check-ignore", "--no-index", "-q", COMPOSE / name], check=False)
+        return done.returncode == 0
+
+    assert ignored(".env")
+    assert not ignored(".env.example")
