@@ -188,6 +188,7 @@ class Desk:
         self.judge = Reader()
         self.notes = Notes()
         self.owner = owner
+        self.telemetry = Telemetry.none()
         self.settings = Settings()
         self.line = Line([FactualDrift()], self.judge, pipeline.AuditSettings(), ledger, (SINK,), workers=1)
         self.lines: dict[str, Line] = {}
@@ -204,7 +205,7 @@ class Desk:
         if self._duty is None:
             lines = {RECEIVED: self.line, ELSEWHERE: replace(self.line, sinks=(ELSEWHERE,)), **self.lines}
             self._duty = AuditDuty(
-                self.inbox, lines, self.settings, self.owner, Telemetry.none(),
+                self.inbox, lines, self.settings, self.owner, self.telemetry,
                 conditions=self.notes, clock=self.clock, monotonic=self.clock.seconds,
             )  # fmt: skip
         return self._duty

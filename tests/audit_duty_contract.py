@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ from otel_drift.ledger import Ledger
 from otel_drift.ledger.schema import inbox_chunk
 from otel_drift.model import Session, Unit
 from otel_drift.pipeline import RESULT_ID, Line
+from otel_drift.telemetry import Telemetry
 from otel_drift.testing import MemorySource
 
 
@@ -68,6 +70,22 @@ class AuditDutyContract(AuditDeskContract):
         ]  # fmt: skip
         assert desk.work().counts().open == 0
         assert len(desk.judge.asked) == 2
+
+    def test_findings_are_counted_once_by_whatever_process_meets_them_again(self, desk: Desk) -> None:
+        def counted(telemetry: Telemetry) -> float:
+            return sum(float(n) for n in re.findall(rb"^otel_drift_findings_total{.*} (.*)$", telemetry.page(), re.M))
+
+        desk.telemetry = Telemetry.open(desk.settings)
+        desk.receive(conversation(1, DRIFTING)).work()
+        assert counted(desk.telemetry) == 1
+        desk.telemetry.close()
+
+        later = Desk(desk.ledger, desk.clock, "two")
+        later.telemetry = Telemetry.open(later.settings)
+        later.receive(turn(109, "s1", 3, "Returns take 90 days.")).work()
+        assert len(later.ledger.current_findings()) == 2
+        assert counted(later.telemetry) == 1
+        later.telemetry.close()
 
     def test_a_session_id_that_comes_late_retires_the_result_without_it(self, desk: Desk) -> None:
         pair = [("Question 1: how long do returns take?", "Returns take 30 days.")]

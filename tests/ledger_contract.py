@@ -109,6 +109,14 @@ class LedgerContract:
             tuple(row) for row in rows(ledger, "SELECT fingerprint, current FROM otel_drift_unit ORDER BY result_id")
         ] == [("fingerprint-1", False), ("fingerprint-2", True)]
 
+    def test_what_was_found_before_is_known_until_it_is_graver(self, ledger: Ledger) -> None:
+        commit(ledger, unit(finding(3), finding(4)))
+        commit(ledger, unit(finding(4), content_sha256="fingerprint-2"))  # the other one vanished
+        again = unit(finding(3), finding(4, severity="CRITICAL"), finding(5), content_sha256="fingerprint-3")
+
+        assert ledger.found_before(again) == {"event-3"}
+        assert ledger.found_before(unit()) == set()
+
     def test_a_session_that_is_none_any_more_has_no_result_and_its_values_are_withdrawn(self, ledger: Ledger) -> None:
         run_id = ledger.begin_run({})
         old = unit(finding(3))

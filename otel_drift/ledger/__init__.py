@@ -96,6 +96,18 @@ class Ledger(Desk):
         with self._database.reading() as connection:
             return units.find(connection, unit_id, fingerprint, session)
 
+    def found_before(self, unit: Unit) -> set[str]:
+        """Which findings of a unit that is not committed yet are not new: their event ids.
+
+        A finding that became graver is new.
+        """
+        from otel_drift.ledger import units
+
+        if not unit.findings:
+            return set()
+        with self._database.reading() as connection:
+            return units.found_before(connection, unit)
+
     def commit_unit(
         self,
         run_id: int | None,

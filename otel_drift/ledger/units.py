@@ -31,6 +31,7 @@ _FOUND = sa.select(unit).where(_WITH_PRINT, unit.c.body.is_not(None))
 _SAME = sa.select(unit.c.result_id).where(_WITH_PRINT, unit.c.body_sha256 == sa.bindparam("digest"))
 _OUTDATE = sa.update(unit).where(_IS_CURRENT).values(current=False)
 _ADD = sa.insert(unit).returning(unit.c.result_id)
+_HELD = sa.select(finding.c.event_id, finding.c.type, finding.c.severity).where(finding.c.event_id.in_(_KEYS))
 _INSTRUCTIONS = sa.select(instructions.c.sha256).where(instructions.c.sha256.in_(_KEYS))
 
 
@@ -42,6 +43,17 @@ def find(connection: Connection, unit_id: str, fingerprint: str, session: Sessio
     if row is None or (row.outcome == "inconclusive" and not _is_settled(row.reason)):
         return None
     return reviews.settled(connection, row.result_id, _from_row(connection, row, session))[0]
+
+
+def found_before(connection: Connection, result: Unit) -> set[str]:
+    """The event ids of those findings of a unit that a result held already, of the same type and severity."""
+    held: set[tuple[str, str, str]] = set()
+    for chunk in chunks([records.column(one.event_id) for one in result.findings]):
+        held |= {(row.event_id, row.type, row.severity) for row in connection.execute(_HELD, {"keys": chunk})}
+    judged = reviews.as_judged(connection, result).findings if held else ()
+    return {
+        one.event_id for one in judged if (records.column(one.event_id), records.column(one.type), one.severity) in held
+    }
 
 
 def commit(

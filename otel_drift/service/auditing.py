@@ -296,6 +296,7 @@ class AuditDuty:
     def _commit(self, one: Waiting, session: Session, line: Line, settled: Sequence[Unit], reason: str | None) -> None:
         sinks = () if self._is_deleted(one) else line.sinks
         try:
+            known = {unit.unit_id: self._ledger.found_before(unit) for unit in settled}
             made = list(pipeline.committed(settled, replace(line, run_id=self._runs.run_id(), sinks=sinks)))
         except LedgerError:
             raise
@@ -308,7 +309,7 @@ class AuditDuty:
             return
         for unit in made:
             self._runs.add(unit)
-            self._telemetry.unit(unit)
+            self._telemetry.unit(unit, known[unit.unit_id])
         if reason is None:
             self._settling.done_with(one, one.key)
             outcome = min((unit.outcome for unit in made), key=_GRAVITY.index, default="not_applicable")

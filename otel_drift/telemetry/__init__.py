@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -36,8 +35,6 @@ MOST_ORIGINS = 200
 """Distinct applications, environments, models, prompt versions, and combinations of them: then ``other``."""
 MOST_CODES = 100
 """Distinct values of any other label."""
-REMEMBERED = 50_000
-"""Findings that are known to be counted."""
 MOST_LINKS = 32
 """Traces that a span of ours names."""
 
@@ -84,7 +81,6 @@ class Telemetry:
         self._origin = BoundedTuples((MOST_APPLICATIONS, MOST_ENVIRONMENTS, MOST_MODELS, MOST_PROMPTS), MOST_ORIGINS)
         self._labels: dict[str, Bounded] = {}
         self._lock = threading.Lock()
-        self._counted: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._at_zero: set[tuple[str, ...]] = set()
         self._forget_retries = retry.tell(self.retried) if meters else lambda: None
         self._begin()
@@ -168,8 +164,13 @@ class Telemetry:
                 _trace(self._tracer, outcome, session, units, started, ended)
 
     @_never_raises
-    def unit(self, unit: Unit) -> None:
-        """A result was committed. One that the ledger had already (it has no attempts) says nothing new."""
+    def unit(self, unit: Unit, known: Collection[str] = ()) -> None:
+        """A result was committed. One that the ledger had already (it has no attempts) says nothing new.
+
+        Args:
+            unit: The result, with what people said of it.
+            known: Event ids of findings that are not new (`otel_drift.ledger.Ledger.found_before`).
+        """
         verdict = unit.outcome in ("findings", "clean")
         if verdict and not unit.attempts:
             return
@@ -177,7 +178,7 @@ class Telemetry:
         self._add("units", 1, audit=unit.audit, outcome=unit.outcome, reason=reason)
         self._count_failures(unit)
         if verdict:
-            self._count_findings(unit)
+            self._count_findings(unit, known)
 
     @_never_raises
     def asked(self, judge: str, answer: JudgeAnswer | None, error: BaseException | None, seconds: float) -> None:
@@ -237,20 +238,13 @@ class Telemetry:
                 self._add("findings", 0, type=name, severity=severity)
         self.gauge("build.info", lambda: {__version__: 1})
 
-    def _count_findings(self, unit: Unit) -> None:
+    def _count_findings(self, unit: Unit, known: Collection[str]) -> None:
         turns = {turn.number: turn for turn in unit.session.turns}
         for turn in unit.session.turns:
             if turn.answered:
                 self._show_at_zero(unit.audit, self._origin_of(unit.session, turn))
         for finding in standing(unit):
-            with self._lock:
-                key = (finding.event_id, finding.type, finding.severity)
-                known = key in self._counted
-                self._counted[key] = None
-                self._counted.move_to_end(key)
-                if len(self._counted) > REMEMBERED:
-                    self._counted.popitem(last=False)
-            if not known:
+            if finding.event_id not in known:
                 origin = self._origin_of(unit.session, turns.get(finding.turn_number))
                 self._add("findings", 1, type=finding.type, severity=finding.severity)
                 labels = {"audit": unit.audit, "type": finding.type, "severity": finding.severity}
