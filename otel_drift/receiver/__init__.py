@@ -58,12 +58,14 @@ class Receiver:
     def __init__(self, inbox: Inbox, settings: ServeSettings, *, token: str | None, telemetry: Telemetry) -> None:
         from otel_drift.receiver.admission import Admission
         from otel_drift.receiver.intake import Intake
+        from otel_drift.receiver.refusals import Refusals
 
         self.addresses: dict[str, str] = {}
-        self._settings, self._token, self._telemetry = settings, token, telemetry
+        self._settings, self._token = settings, token
         self._tls = _checked(settings, token)
         self._admission = Admission(inbox, settings)
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="receiver")
+        self._refusals = Refusals(telemetry)
         self._intake = Intake(inbox, self._admission, telemetry, self._workers)
         self._http: HttpServer | None = None
         self._grpc: GrpcServer | None = None
@@ -81,7 +83,7 @@ class Receiver:
         try:
             if settings.http:
                 self._http = HttpServer(
-                    build_app(self._intake, self._admission, self._telemetry, token=self._token),
+                    build_app(self._intake, self._admission, self._refusals, token=self._token),
                     settings.http,
                     setting="[serve] http",
                     extra="serve",
@@ -94,7 +96,7 @@ class Receiver:
                 self._grpc = GrpcServer(
                     self._intake,
                     self._admission,
-                    self._telemetry,
+                    self._refusals,
                     address=settings.grpc,
                     setting="[serve] grpc",
                     token=self._token,

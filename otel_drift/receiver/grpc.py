@@ -11,17 +11,14 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from otel_drift.errors import ConfigError
 from otel_drift.http_server import Tls, is_bearer, parse_address
 from otel_drift.receiver.admission import Admission
 from otel_drift.receiver.answers import accepted, retry_info, status_of
 from otel_drift.receiver.intake import Intake, Outcome, Sent
-from otel_drift.receiver.refusals import Refusal
-
-if TYPE_CHECKING:
-    from otel_drift.telemetry import Telemetry
+from otel_drift.receiver.refusals import Refusal, Refusals
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +45,7 @@ class GrpcServer:
     Args:
         intake: Keeps what is sent.
         admission: Whether there is room.
-        telemetry: Is told of refusals.
+        refusals: Is told of them.
         address: ``HOST:PORT``; port 0 takes a free one.
         setting: What the address is called in errors.
         token: Senders must send it as ``authorization: Bearer …``.
@@ -59,7 +56,7 @@ class GrpcServer:
         self,
         intake: Intake,
         admission: Admission,
-        telemetry: Telemetry,
+        refusals: Refusals,
         *,
         address: str,
         setting: str,
@@ -67,7 +64,7 @@ class GrpcServer:
         tls: Tls | None,
     ) -> None:
         self.url = ""
-        self._intake, self._admission, self._telemetry = intake, admission, telemetry
+        self._intake, self._admission, self._refusals = intake, admission, refusals
         self._address, self._setting, self._token, self._tls = address, setting, token, tls
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -186,7 +183,7 @@ class GrpcServer:
     async def _refuse(self, context: Any, refusal: Refusal) -> NoReturn:
         from grpc import StatusCode
 
-        self._telemetry.refused("grpc", refusal.code, refusal.records)
+        self._refusals.tell("grpc", refusal)
         trailer = [("grpc-status-details-bin", status_of(refusal).SerializeToString())]
         if refusal.reason.delay is not None:  # where OpenTelemetry's SDK for Python looks for it
             trailer.append(("google.rpc.retryinfo-bin", retry_info(refusal.reason.delay).SerializeToString()))

@@ -13,15 +13,13 @@ from otel_drift.otlp.records import Signal
 from otel_drift.receiver.admission import Admission
 from otel_drift.receiver.answers import accepted, encoded, status_of
 from otel_drift.receiver.intake import Intake, Outcome, Sent
-from otel_drift.receiver.refusals import Refusal
+from otel_drift.receiver.refusals import Refusal, Refusals
 from otel_drift.receiver.unpacking import ACCEPTED, PACKED, PLAIN
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from otel_drift.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -31,20 +29,20 @@ BODY_SECONDS = 30.0
 """A client may take to send a body."""
 
 
-def build_app(intake: Intake, admission: Admission, telemetry: Telemetry, *, token: str | None) -> Starlette:
+def build_app(intake: Intake, admission: Admission, refusals: Refusals, *, token: str | None) -> Starlette:
     """The application.
 
     Args:
         intake: Keeps what is sent.
         admission: Whether there is room.
-        telemetry: Is told of refusals.
+        refusals: Is told of them.
         token: Senders must send it as ``Authorization: Bearer …``. Without one only requests addressed to this
             machine's loopback are served, which keeps web pages that rebind a name out.
     """
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    otlp = _Otlp(intake, admission, telemetry, token)
+    otlp = _Otlp(intake, admission, refusals, token)
     paths = {"/v1/traces": otlp.traces, "/v1/logs": otlp.logs, "/v1/metrics": otlp.metrics}
     return Starlette(
         routes=[Route(path, partial(otlp.answer, serve), methods=["POST"]) for path, serve in paths.items()],
@@ -53,9 +51,9 @@ def build_app(intake: Intake, admission: Admission, telemetry: Telemetry, *, tok
 
 
 class _Otlp:
-    def __init__(self, intake: Intake, admission: Admission, telemetry: Telemetry, token: str | None) -> None:
+    def __init__(self, intake: Intake, admission: Admission, refusals: Refusals, token: str | None) -> None:
         self._intake, self._admission = intake, admission
-        self._telemetry, self._token = telemetry, token
+        self._refusals, self._token = refusals, token
 
     async def answer(self, serve: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
         from starlette.requests import ClientDisconnect
@@ -109,7 +107,7 @@ class _Otlp:
         return _response(200, encoded(accepted(signal, outcome), is_json=kind == JSON), kind)
 
     def _refused(self, request: Request, refusal: Refusal) -> Response:
-        self._telemetry.refused("http", refusal.code, refusal.records)
+        self._refusals.tell("http", refusal)
         kind = _media_type(request)
         kind = kind if kind in (PROTOBUF, JSON) else JSON
         headers = {}

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_drift.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+SAID_EVERY = 60.0
+"""Seconds between two lines of the log on refusals of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +58,34 @@ class Refusal(Exception):  # noqa: N818 - an answer rather than an error
         self.code, self.records = code, records
         self.reason = REASONS[code]
         super().__init__(message)
+
+
+class Refusals:
+    """Counts refusals; those that make senders drop their data stand in the log too, with how often, once a minute.
+
+    Args:
+        telemetry: Counts them.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(self, telemetry: Telemetry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._telemetry, self._clock = telemetry, clock
+        self._lock = threading.Lock()
+        self._unsaid: Counter[tuple[str, str]] = Counter()
+        self._said: dict[tuple[str, str], float] = {}
+
+    def tell(self, protocol: str, refusal: Refusal) -> None:
+        """A request was refused by ``http`` or ``grpc``."""
+        self._telemetry.refused(protocol, refusal.code, refusal.records)
+        if refusal.reason.delay is not None:
+            return
+        kind = (protocol, refusal.code)
+        with self._lock:
+            self._unsaid[kind] += 1
+            now = self._clock()
+            if now - self._said.get(kind, float("-inf")) < SAID_EVERY:
+                return
+            self._said[kind] = now
+            number = self._unsaid.pop(kind)
+        times = "a request" if number == 1 else f"{number:,} requests"
+        log.warning("receiver: refused %s by %s as %s: %s", times, protocol, refusal.code, refusal)
