@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import orjson
+
+from otel_drift.normalise.remembered import kept_per_session
 from otel_drift.normalise.step import ChatMessage, Step, ToolResult, ToolUse
 from otel_drift.normalise.values import load, structured, text_of
 
@@ -39,6 +42,7 @@ _RESULT_PARTS = frozenset(
 )
 _LIST_KEYS = ("messages", "input", "contents", "output", "choices", "candidates", "prompt", "prompts", "replies")
 MAX_MESSAGES = 5_000
+MAX_DEPTH = 6
 
 
 def role_of(name: Any) -> str | None:
@@ -57,8 +61,44 @@ def messages_in(step: Step, key: str, default_role: str) -> tuple[ChatMessage, .
     """The chat messages in an attribute of a span, read once."""
     found: tuple[ChatMessage, ...] | None = step.notes.get((key, default_role))
     if found is None:
-        found = step.notes[key, default_role] = read_messages(step.json(key), default_role)
+        text = step.span.attributes.get(key)
+        if default_role == "user" and isinstance(text, str) and text[:2] == "[{" and text[-1] == "]":
+            found = _resent(text, key)
+        if found is None:
+            found = read_messages(step.json(key), default_role)
+        step.notes[key, default_role] = found
     return found
+
+
+_begun = kept_per_session()
+"""By attribute the last few lists of messages: their JSON without its closing bracket, and what was read."""
+_MOST_BEGUN = 4
+
+
+def _resent(text: str, key: str) -> tuple[ChatMessage, ...] | None:
+    """The messages of a JSON list, of which those that an earlier call of the session was given are not read again.
+
+    None where the text is no JSON list.
+    """
+    begun: list[tuple[str, tuple[ChatMessage, ...]]] = _begun.setdefault(key, [])
+    found: list[ChatMessage] = []
+    new = text
+    for beginning, messages in reversed(begun):
+        if text.startswith(beginning) and text[len(beginning)] == ",":
+            found.extend(messages)
+            new = "[" + text[len(beginning) + 1 :]
+            break
+    try:
+        items = orjson.loads(new)
+    except orjson.JSONDecodeError:
+        return None
+    if not items:
+        return None  # a comma before the bracket
+    _collect_each(items, "user", 1, found)
+    read = tuple(found[:MAX_MESSAGES])
+    begun.append((text[:-1], read))
+    del begun[:-_MOST_BEGUN]
+    return read
 
 
 def read_answer(value: Any) -> tuple[ChatMessage, ...]:
@@ -71,7 +111,7 @@ def read_answer(value: Any) -> tuple[ChatMessage, ...]:
 
 def _collect(value: Any, default_role: str, depth: int, found: list[ChatMessage]) -> None:
     """Add the messages in `value` to `found`."""
-    if depth > 6 or value is None:
+    if depth > MAX_DEPTH or value is None:
         return
     if isinstance(value, str):
         loaded, _ = load(value)
@@ -83,14 +123,22 @@ def _collect(value: Any, default_role: str, depth: int, found: list[ChatMessage]
         if value and isinstance(value[0], str) and all(isinstance(item, str) for item in value):
             found.extend(ChatMessage(default_role, item) for item in value if item)
             return
-        for item in value:
-            _collect(item, default_role, depth + 1, found)
+        _collect_each(value, default_role, depth + 1, found)
     elif isinstance(value, dict):
-        message = read_message(value, default_role)
-        if message is not None:
-            found.append(message)
-        else:
-            _collect_below(value, default_role, depth, found)
+        _collect_each([value], default_role, depth, found)
+
+
+def _collect_each(items: Sequence[Any], default_role: str, depth: int, found: list[ChatMessage]) -> None:
+    """Add the messages in each of `items` to `found`."""
+    for item in items:
+        if not isinstance(item, dict):
+            _collect(item, default_role, depth, found)
+        elif depth <= MAX_DEPTH:
+            message = read_message(item, default_role)
+            if message is not None:
+                found.append(message)
+            else:
+                _collect_below(item, default_role, depth, found)
 
 
 def _collect_below(value: dict[str, Any], default_role: str, depth: int, found: list[ChatMessage]) -> None:

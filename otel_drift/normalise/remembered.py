@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,6 +20,13 @@ def per_session(compute: Callable[P, T]) -> Callable[P, T]:
     remembering = lru_cache(maxsize=MOST)(compute)
     _forget.append(remembering.cache_clear)
     return cast(Callable[P, T], remembering)
+
+
+def kept_per_session() -> dict[Any, Any]:
+    """A mapping that is empty again when the next session is begun."""
+    kept: dict[Any, Any] = {}
+    _forget.append(kept.clear)
+    return kept
 
 
 def forget() -> None:
