@@ -33,9 +33,9 @@ from audit_desk import (
 from captures import records_of
 from otel_drift import pipeline
 from otel_drift.errors import LedgerError, PermanentJudgeError, RetryableJudgeError
+from otel_drift.inbox.tables import chunk
 from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
-from otel_drift.ledger.schema import inbox_chunk
 from otel_drift.model import Session, Unit
 from otel_drift.pipeline import RESULT_ID, Line
 from otel_drift.telemetry import Telemetry
@@ -405,7 +405,7 @@ class AuditDutyContract(AuditDeskContract):
     def test_what_is_damaged_in_the_database_stops_no_other(self, desk: Desk) -> None:
         desk.receive(conversation(1), conversation(2))
         with desk.ledger.database.writing() as connection:
-            connection.execute(sa.update(inbox_chunk).values(payload=b"damaged"))
+            connection.execute(sa.update(chunk).values(payload=b"damaged"))
         desk.receive(conversation(3), conversation(4))
         for _ in range(5):
             with suppress(LedgerError):

@@ -498,6 +498,7 @@ class LedgerContract:
         from alembic.autogenerate import compare_metadata
         from alembic.migration import MigrationContext
 
+        import otel_drift.inbox.tables  # noqa: F401  (they are among the ledger's)
         from otel_drift.ledger.schema import VERSION_TABLE, metadata
 
         with ledger._database.reading() as connection:

@@ -99,11 +99,9 @@ def all_done(service: Serving) -> bool:
 def stored(file: Path) -> set[str]:
     """The span ids that an inbox keeps."""
     from otel_drift.inbox.packing import unpack
-    from otel_drift.ledger.schema import inbox_chunk, inbox_trace
+    from otel_drift.inbox.tables import chunk, trace
 
-    query = sa.select(inbox_trace.c.trace_id, inbox_chunk.c.payload).join(
-        inbox_chunk, inbox_chunk.c.trace_number == inbox_trace.c.trace_number
-    )
+    query = sa.select(trace.c.trace_id, chunk.c.payload).join(chunk, chunk.c.trace_number == trace.c.trace_number)
     with Ledger.open(file) as ledger, ledger.database.reading() as connection:
         records = [one for row in connection.execute(query) for one in unpack(row.trace_id, row.payload)]
     return {one.span_id for one in records if isinstance(one, Span)}

@@ -12,10 +12,7 @@ from sqlalchemy.engine import Connection
 from otel_drift.inbox.arrival import read
 from otel_drift.inbox.claim import REST, SKEW, Claim, TraceState
 from otel_drift.inbox.settling import note_audited
-from otel_drift.ledger.schema import inbox_group as group
-from otel_drift.ledger.schema import inbox_member as member
-from otel_drift.ledger.schema import inbox_tally as tally
-from otel_drift.ledger.schema import inbox_trace as trace
+from otel_drift.inbox.tables import group, member, tally, trace
 
 _GIVEN_BACK: dict[str, Any] = {"owner": None, "ticket": None, "held_until": None}
 

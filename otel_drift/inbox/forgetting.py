@@ -11,15 +11,11 @@ from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import Facts, written
 from otel_drift.inbox.settling import recount
+from otel_drift.inbox.tables import chunk, group, member, tally, trace
 from otel_drift.ledger import records as columns
 from otel_drift.ledger.database import Database
 from otel_drift.ledger.records import chunks
 from otel_drift.ledger.schema import erasure
-from otel_drift.ledger.schema import inbox_chunk as chunk
-from otel_drift.ledger.schema import inbox_group as group
-from otel_drift.ledger.schema import inbox_member as member
-from otel_drift.ledger.schema import inbox_tally as tally
-from otel_drift.ledger.schema import inbox_trace as trace
 from otel_drift.normalise.owners import USERS
 from otel_drift.sessions.facts import hash_of
 from otel_drift.sessions.owners import Owners, parted

@@ -11,11 +11,8 @@ from otel_drift.inbox.arrival import read, written
 from otel_drift.inbox.claim import InboxCounts
 from otel_drift.inbox.claiming import is_due, is_open, rests
 from otel_drift.inbox.settling import numbers_of
+from otel_drift.inbox.tables import group, member, tally, trace
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import inbox_group as group
-from otel_drift.ledger.schema import inbox_member as member
-from otel_drift.ledger.schema import inbox_tally as tally
-from otel_drift.ledger.schema import inbox_trace as trace
 from otel_drift.sessions.facts import hash_of
 
 

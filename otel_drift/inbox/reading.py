@@ -11,12 +11,9 @@ from sqlalchemy.engine import Connection
 from otel_drift.inbox.arrival import read, trace_hash
 from otel_drift.inbox.claim import Claim, TraceState
 from otel_drift.inbox.packing import unpack
+from otel_drift.inbox.tables import chunk, group, member, trace
 from otel_drift.ledger.database import Database
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import inbox_chunk as chunk
-from otel_drift.ledger.schema import inbox_group as group
-from otel_drift.ledger.schema import inbox_member as member
-from otel_drift.ledger.schema import inbox_trace as trace
 from otel_drift.model import Record
 from otel_drift.sessions.digests import ID_GAP
 

@@ -10,11 +10,8 @@ from sqlalchemy.engine import Connection
 
 from otel_drift.inbox.arrival import group_id, place_id, trace_hash, written
 from otel_drift.inbox.claim import Claim
+from otel_drift.inbox.tables import chunk, group, member, trace
 from otel_drift.ledger.records import chunks
-from otel_drift.ledger.schema import inbox_chunk as chunk
-from otel_drift.ledger.schema import inbox_group as group
-from otel_drift.ledger.schema import inbox_member as member
-from otel_drift.ledger.schema import inbox_trace as trace
 from otel_drift.sessions.facts import hash_of
 
 

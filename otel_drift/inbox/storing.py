@@ -12,12 +12,8 @@ from sqlalchemy.engine import Connection
 from otel_drift.inbox.arrival import Facts, Part, groups_of, part_of, place_id, read, written
 from otel_drift.inbox.packing import unlike, unpack
 from otel_drift.inbox.settling import many, recount, reopen
+from otel_drift.inbox.tables import chunk, group, member, tally, trace
 from otel_drift.ledger.records import chunks, insert
-from otel_drift.ledger.schema import inbox_chunk as chunk
-from otel_drift.ledger.schema import inbox_group as group
-from otel_drift.ledger.schema import inbox_member as member
-from otel_drift.ledger.schema import inbox_tally as tally
-from otel_drift.ledger.schema import inbox_trace as trace
 
 _NO_GROUP: dict[str, Any] = {
     "open_since": None,
