@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 
 from otel_drift.sessions.facts import Digest, digest_of
 from otel_drift.sessions.options import ReconstructOptions
@@ -124,14 +125,16 @@ class _Digests:
     def _overlapping(self) -> Iterator[tuple[int]]:
         """Traces of known sessions at the time of one that names none, or soon after a search that names none."""
         until: dict[int, int] = {}
+        under_way: dict[int, list[tuple[int, int]]] = {}
         for number, start, end, project, named, talks in self._database.execute(_IN_TIME):
             if talks is not None:
                 until[project] = max(until.get(project, 0), end if talks else end + PASSAGE_GAP)
+                if talks:
+                    yield from ((other,) for known_end, other in under_way.pop(project, ()) if known_end > start)
             elif named and until.get(project, 0) > start:
                 yield (number,)
-        following: dict[int, int] = {}
-        for number, start, end, project, named, talks in self._database.execute(_IN_TIME + "DESC"):
-            if talks:
-                following[project] = start
-            elif named and project in following and following[project] < end:
-                yield (number,)
+            elif named:
+                known = under_way.setdefault(project, [])
+                heappush(known, (end, number))
+                while known and known[0][0] <= start:
+                    heappop(known)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple, TypeVar
 
 from otel_drift.model import Attributes, Span
-from otel_drift.normalise import Identity, Step, log_identity
+from otel_drift.normalise import Identity, Step, log_identity, read
 from otel_drift.normalise.app import is_search
 from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.values import fold
@@ -89,10 +89,10 @@ class TraceFacts:
             if place < self.place or (here[0], here[1] or "") < (self.project, self.environment or ""):
                 self.project, self.environment = _once(here)
             self.place = place
-        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
-            self.relevant = True
         if identity.session is not None:
             self._session(*identity.session)
+        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
+            self.relevant = bool(self.sessions) or not _is_preparation(span, identity)
         if identity.owners:
             self._own(identity.owners)
 
@@ -123,6 +123,15 @@ class TraceFacts:
             self.rank, self.sessions = rank, _once((session,))
         elif rank == self.rank and session not in self.sessions:
             self.sessions = _once(tuple(sorted((*self.sessions, session))))
+
+
+def _is_preparation(span: Span, identity: Identity | Step) -> bool:
+    """Whether a span only embeds or indexes texts: one by one in traces of their own, these are read for nothing."""
+    try:
+        step = identity if isinstance(identity, Step) else read(span)
+    except Exception:
+        return False
+    return step.kind in ("embedding", "index")
 
 
 @lru_cache(maxsize=4096)
@@ -223,6 +232,7 @@ def units_of(steps: Sequence[Step]) -> list[Unit]:
     return [Unit(group) for group in groups if relevant(group)]
 
 
+@lru_cache(maxsize=1024)
 def hash_of(*parts: str) -> int:
     """64 bits that stand for these texts."""
     digest = blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).digest()

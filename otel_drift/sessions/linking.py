@@ -8,6 +8,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from urllib.parse import quote
@@ -127,4 +128,9 @@ def _session(
 
 
 def _key(*parts: str) -> str:
-    return "/".join(quote(part, safe=":@.-_", errors="replace") or "-" for part in parts)
+    return "/".join(map(_quoted, parts))
+
+
+@lru_cache(maxsize=1024)
+def _quoted(part: str) -> str:
+    return quote(part, safe=":@.-_", errors="replace") or "-"

@@ -18,18 +18,21 @@ PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -4096;
 CREATE TABLE part (id BLOB, start INTEGER, end INTEGER, place BLOB, whose BLOB, relevant INTEGER);
-CREATE TABLE whole (id BLOB, start INTEGER, end INTEGER, whose BLOB, relevant INTEGER);
+CREATE TABLE several (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE whose (number INTEGER PRIMARY KEY, packed BLOB UNIQUE NOT NULL, named INTEGER NOT NULL,
                     project INTEGER NOT NULL, place INTEGER NOT NULL);
 CREATE TABLE trace (number INTEGER PRIMARY KEY, id BLOB, start INTEGER, end INTEGER, whose INTEGER, relevant INTEGER);
 BEGIN;
 """
+_SEVERAL = "INSERT INTO several SELECT id FROM part GROUP BY id HAVING count(*) > 1"
 _WHOLE = """
-INSERT INTO whole SELECT id, min(start), max(end), merged(place, whose), max(relevant) FROM part GROUP BY id
+INSERT INTO part SELECT id, min(start), max(end), NULL, merged(place, whose), max(relevant) FROM part
+WHERE id IN several GROUP BY id
 """
+_WITHOUT_PARTS = "DELETE FROM part WHERE place IS NOT NULL AND id IN several"
 _IN_ORDER = """
 INSERT INTO trace (id, start, end, whose, relevant)
-SELECT id, start, end, number, relevant FROM whole JOIN whose ON packed = whose ORDER BY start, id
+SELECT id, start, end, number, relevant FROM part JOIN whose ON packed = whose ORDER BY start, id
 """
 
 
@@ -70,18 +73,19 @@ class TraceIndex:
     def settle(self) -> None:
         """Put together what came in parts, and number the traces in the order of time."""
         self._write()
+        self.database.execute(_SEVERAL)
         self.database.execute(_WHOLE)
-        self.database.execute("DROP TABLE part")
+        self.database.execute(_WITHOUT_PARTS)
         self.database.executemany(
             "INSERT INTO whose (packed, named, project, place) VALUES (?, ?, ?, ?)",
             (
                 (packed, bool(whose.sessions), hash_of(whose.project), hash_of(*whose.place))
-                for (packed,) in self.database.execute("SELECT DISTINCT whose FROM whole")
+                for (packed,) in self.database.execute("SELECT DISTINCT whose FROM part")
                 if (whose := unpacked(packed))
             ),
         )
         self.database.execute(_IN_ORDER)
-        self.database.execute("DROP TABLE whole")
+        self.database.execute("DROP TABLE part")
 
     def _write(self) -> None:
         self.database.executemany(
@@ -111,8 +115,6 @@ class _Merged:
         self._parts.append((place, packed))
 
     def finalize(self) -> bytes:
-        if len(self._parts) == 1:
-            return self._parts[0][1]
         parts = sorted(((place, unpacked(packed)) for place, packed in self._parts), key=lambda p: (p[0], p[1].place))
         return reduce(Whose.merged, (whose for _, whose in parts)).packed()
 
