@@ -207,24 +207,12 @@ _ORDER = {
 
 def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
     kinds = {s.kind for s in steps}
-    cut: set[str] = set()
-    limited: set[str] = set()
-    circles: set[str] = set()
-    parts: set[str] = set()
-    around_raw: set[str] = set()
-    scrubbed = False
-    for step in steps:
-        if step.cut_loose:
-            circles.add(step.span.trace_id)
-        if step.part_of_trace:
-            parts.add(step.span.trace_id)
-        if step.truncated:
-            cut.add(step.span.trace_id)
-        elif step.kind == "retriever" and step.incomplete:
-            limited.add(step.span.trace_id)
-        if step.kind == "llm" and step.span.parent_id and step.is_raw:
-            around_raw.add(step.span.parent_id)
-        scrubbed = scrubbed or "logfire.scrubbed" in step.span.attributes
+    shapes = {s.shape for s in steps}
+    circles = {s.span.trace_id for s in steps if s.cut_loose}
+    parts = {s.span.trace_id for s in steps if s.shape.part_of_trace}
+    cut = {s.span.trace_id for s in steps if s.truncated}
+    limited = {s.span.trace_id for s in steps if s.kind == "retriever" and not s.truncated and s.incomplete}
+    around_raw = {s.span.parent_id for s in steps if s.kind == "llm" and s.span.parent_id and s.shape.raw}
     if not kinds & {"llm", "agent"}:
         yield Hint(
             "no_model_call",
@@ -286,7 +274,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "set USE_OTEL_LITELLM_REQUEST_SPAN=true, or start no span of your own around LiteLLM calls",
             _numbers(session, None),
         )
-    if scrubbed:
+    if any(shape.scrubbed for shape in shapes):
         yield Hint(
             "scrubbed",
             "pydantic_ai",

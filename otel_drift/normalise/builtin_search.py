@@ -24,6 +24,8 @@ def builtin_search(step: Step) -> tuple[Document, ...] | bool | None:
         The documents; an empty tuple where it found nothing; None where the results were not asked for
         (``include=["file_search_call.results"]`` of the Responses API); False where no such search ran.
     """
+    if not (step.span.logs or step.span.events or _marked(step)):
+        return False
     found: list[Document] = []
     ran = known = False
     for value in _values(step):
@@ -38,12 +40,15 @@ def builtin_search(step: Step) -> tuple[Document, ...] | bool | None:
     return (tuple(found) if known else None) if ran else False
 
 
+def _marked(step: Step) -> list[str]:
+    """The attributes that may tell of such a search."""
+    a = step.span.attributes
+    return [key for key in step.shape.among(_KEYS) if isinstance(a[key], str) and _MARK in a[key]]
+
+
 def _values(step: Step) -> Iterator[Any]:
-    attributes = step.span.attributes
-    for key in _KEYS:
-        value = attributes.get(key)
-        if isinstance(value, str) and _MARK in value:
-            yield step.json(key)
+    for key in _marked(step):
+        yield step.json(key)
     for record in step.span.logs:
         yield from _in_event(record.attributes)
         if isinstance(record.body, dict):

@@ -63,6 +63,7 @@ class GenAI(Reader):
         "prompt_name": ("gen_ai.prompt.name",),
         "prompt_version": ("gen_ai.prompt.version",),
     }
+    needs: ClassVar = {"variables": "gen_ai.prompt.variable.", "documents": "gen_ai.retrieval.document"}
 
     def kind(self, step: Step) -> Kind:
         """From `gen_ai.operation.name`, else from what else is there."""

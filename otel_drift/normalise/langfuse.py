@@ -47,6 +47,7 @@ class Langfuse(Reader):
         "environment": ("langfuse.environment",),
         "tags": ("langfuse.trace.tags",),
     }
+    needs: ClassVar = {"documents": "langfuse.observation.output"}
 
     def kind(self, step: Step) -> Kind:
         """From the observation type."""

@@ -42,6 +42,7 @@ class Mlflow(Reader):
 
     name = "mlflow"
     facts: ClassVar = {"model": ("mlflow.llm.model",), "feedback": ("mlflow.trace.assessments",)}
+    needs: ClassVar = {"input": "mlflow.spanInputs", "output": "mlflow.spanOutputs", "documents": "mlflow.spanOutputs"}
 
     def kind(self, step: Step) -> Kind:
         """From `mlflow.spanType`."""

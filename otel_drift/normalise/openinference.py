@@ -51,6 +51,7 @@ class OpenInference(Reader):
         "tags": ("tag.tags",),
         "project": (),
     }
+    needs: ClassVar = {"variables": "llm.prompt_template.variables", "candidates": "reranker.input_documents."}
 
     def kind(self, step: Step) -> Kind:
         """From the span kind attribute; the indexed keys alone do not make an LLM call."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from otel_drift.model import Attributes
 from otel_drift.normalise.names import SESSION_DELIBERATE, numbered
 from otel_drift.normalise.owners import OwnerKeys
+from otel_drift.otlp.values import PARTIAL_TRACE
 
 if TYPE_CHECKING:
     from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool
@@ -25,6 +26,8 @@ class Reader:
 
     facts: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The names that `fact` knows, each with the attributes that hold it; none where the attributes do not tell."""
+    needs: ClassVar[Mapping[str, str]] = {}
+    """Of what is read (``variables``, …) only from attributes whose names begin so: how they begin."""
     last_resort = False
     """Whether the reader is asked only where no other knows the span's role."""
 
@@ -103,12 +106,20 @@ class Shape:
         nested: the readers that know of a session id inside the metadata.
         owners: the keys that name user and tenant.
         facts: the readers that may know a fact, by its name.
+        raw: whether only a provider's raw request is known.
+        part_of_trace: whether the store gave only a part of the trace.
+        scrubbed: whether logfire replaced values that look secret.
     """
 
     def __init__(self, keys: Sequence[str], readers: tuple[Reader, ...] = ()) -> None:
         self.readers = readers
         self.ways: dict[str, tuple[Way, ...]] = {
-            what: tuple(getattr(r, what) for r in readers if getattr(type(r), what) is not getattr(Reader, what))
+            what: tuple(
+                getattr(r, what)
+                for r in readers
+                if getattr(type(r), what) is not getattr(Reader, what)
+                and (what not in r.needs or any(key.startswith(r.needs[what]) for key in keys))
+            )
             for what in _WAYS
         }
         named = {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}
@@ -124,9 +135,20 @@ class Shape:
             for name, sources in reader.facts.items():
                 if not sources or not set(sources).isdisjoint(keys):
                     self.facts.setdefault(name, []).append(reader)
+        self.raw = all(reader.raw or reader.name == "app" for reader in readers)
+        self.part_of_trace = PARTIAL_TRACE in keys
+        self.scrubbed = "logfire.scrubbed" in keys
         self._keys = tuple(keys)
+        self._among: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._below: dict[str, tuple[tuple[str, str], ...]] = {}
         self._lists: dict[str, tuple[tuple[tuple[str, str], ...], ...]] = {}
+
+    def among(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of `names` that are keys."""
+        found = self._among.get(names)
+        if found is None:
+            found = self._among[names] = tuple(name for name in names if name in self._keys)
+        return found
 
     def below(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """What follows `prefix` in each key that begins with it, and the key."""

@@ -11,7 +11,7 @@ from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.reader import EMPTY, NO_SHAPE, Reader, Shape
 from otel_drift.normalise.values import evaluated, load
-from otel_drift.otlp.values import PARTIAL_TRACE, TRUNCATED
+from otel_drift.otlp.values import TRUNCATED
 
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
 
@@ -158,16 +158,6 @@ class Step:
             values.extend(record.attributes.values())
             values.append(record.body)
         return max(map(_longest, values), default=0)
-
-    @property
-    def part_of_trace(self) -> bool:
-        """Whether the store gave only a part of its trace."""
-        return PARTIAL_TRACE in self.span.attributes
-
-    @property
-    def is_raw(self) -> bool:
-        """Whether only a provider's raw request is known."""
-        return all(reader.raw or reader.name == "app" for reader in self.readers)
 
     @property
     def failed(self) -> bool:

@@ -29,6 +29,12 @@ class Traceloop(Reader):
     name = "traceloop"
     facts: ClassVar = {"prompt_name": ("traceloop.prompt.key",), "prompt_version": ("traceloop.prompt.version",)}
     """From Traceloop's prompt registry."""
+    needs: ClassVar = {
+        "input": "traceloop.entity.input",
+        "output": "traceloop.entity.output",
+        "documents": "traceloop.entity.output",
+        "query": "traceloop.entity.input",
+    }
 
     def kind(self, step: Step) -> Kind:
         """From `traceloop.span.kind`; the GenAI operation on the same span is more specific."""

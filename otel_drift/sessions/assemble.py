@@ -38,11 +38,12 @@ def is_part(unit: Unit) -> bool:
 
 def relevant(nodes: Sequence[Node]) -> bool:
     """Whether nodes say anything about a conversation (index building, health checks and the like do not)."""
-    kinds = {n.step.kind for n in nodes}
-    if not kinds.isdisjoint(("retriever", "reranker", "tool", "agent")) or any(n.call for n in nodes):
-        return True
-    if "embedding" in kinds:
-        return any(n.step.kind == "embedding" and n.step.query for n in nodes)
+    for node in nodes:
+        if node.call or node.step.kind in ("retriever", "reranker", "tool", "agent"):
+            return True
+    embeddings = [n.step for n in nodes if n.step.kind == "embedding"]
+    if embeddings:
+        return any(step.query for step in embeddings)
     return any(n.step.kind == "chain" and n.step.input is not None and n.step.output is not None for n in nodes)
 
 

@@ -26,7 +26,7 @@ MIN_LIMIT = 40
 
 
 class Trace:
-    """The steps of one trace, cut into units when first asked for."""
+    """The steps of one trace in their `order`, cut into units when first asked for."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps

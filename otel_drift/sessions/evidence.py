@@ -11,7 +11,6 @@ from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.lazy import lazy
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import fold, text_of
-from otel_drift.otlp.values import PARTIAL_TRACE
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
 from otel_drift.sessions.prompt_found import is_material, says_nothing
@@ -36,7 +35,7 @@ def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     """The evidence of one turn, collected once."""
     if not isinstance(unit.evidence, Evidence):
         unit.evidence = _gather(unit, options)
-        if any(PARTIAL_TRACE in node.step.span.attributes for node in unit.nodes) and unit.evidence.state != "ids_only":
+        if any(node.step.shape.part_of_trace for node in unit.nodes) and unit.evidence.state != "ids_only":
             unit.evidence.state = "partial" if unit.evidence.found else "not_captured"  # a retrieval may be missing
     return unit.evidence
 
@@ -242,8 +241,7 @@ def _as_many(documents: tuple[Document, ...], count: int) -> tuple[Document, ...
 def _from_variables(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Document, ...], str]:
     """Passages in the variable of a prompt template that is named as material (``context``, ``docs``, …)."""
     empty = ""
-    for node in unit.nodes:
-        variables = node.step.variables
+    for variables in unit.variables:
         if not isinstance(variables, dict):
             continue
         for name, value in variables.items():

@@ -224,11 +224,11 @@ def passages_of(units: Sequence[Unit], options: ReconstructOptions) -> tuple[int
 
 
 def units_of(steps: Sequence[Step]) -> list[Unit]:
-    """The units of one trace."""
+    """The units of one trace, whose steps come in their `order`."""
     ordered = plant(steps)
     groups = cut(ordered)
     for node in ordered:
-        node.children = []  # only `cut` looks downwards; without the circle a trace's memory is freed at once
+        node.children.clear()  # only `cut` looks downwards; without the circle a trace's memory is freed at once
     return [Unit(group) for group in groups if relevant(group)]
 
 

@@ -6,7 +6,7 @@ import gc
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from otel_drift.hints import failed_hint
 from otel_drift.model import LogRecord, Record, Session, Span
@@ -16,6 +16,7 @@ from otel_drift.sessions.build import Trace, build
 from otel_drift.sessions.linking import Group, link
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.trace_index import TraceIndex
+from otel_drift.sessions.tree import order
 from otel_drift.sessions.unit import Unit
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ def _reconstruct(spans: Iterable[Span], options: ReconstructOptions) -> list[Ses
             index.facts(span.trace_id).add_unread(span)
             continue
         own.append(step)
-    traces = {trace: Trace(own) for trace, own in steps.items()}
+    traces = {trace: Trace(sorted(own, key=_step_order)) for trace, own in steps.items()}
 
     def units(trace: str) -> Sequence[Unit]:
         if trace in broken:
@@ -183,6 +184,10 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def _step_order(step: Step) -> tuple[Any, ...]:
+    return order(step.span)
 
 
 def _fuller(one: Span, other: Span) -> Span:

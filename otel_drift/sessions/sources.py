@@ -11,7 +11,8 @@ from otel_drift.model import ReadFrom, ToolCall
 from otel_drift.normalise import Step
 from otel_drift.normalise.builtin_search import builtin_search
 from otel_drift.normalise.documents import read_documents, repr_content, unwrapped
-from otel_drift.normalise.step import ChatMessage, Document, ToolResult
+from otel_drift.normalise.lazy import lazy
+from otel_drift.normalise.step import ChatMessage, Document, ToolResult, ToolUse
 from otel_drift.normalise.values import fold, structured, text_of
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
@@ -54,11 +55,15 @@ class Source:
     unsure: bool = False
 
 
+_SEARCHING = frozenset({"tool", "retriever", "reranker"})
+
+
 def sources_of(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], tuple[ToolCall, ...]]:
     """Everything that searched for the turn, in the order of time, and all tools that ran."""
     search = _Search(unit, options)
     for node in [*unit.nodes, *unit.extra]:
-        search.read_span(node)
+        if node.call or node.step.kind in _SEARCHING:
+            search.read_span(node)
     for message in search.messages:
         for result in message.results:
             search.read_message(result)
@@ -80,10 +85,16 @@ class _Search:
         self.tools: list[ToolCall] = []
         self.messages = _current(unit)
         self._by_node: dict[int, Source] = {}
-        self._results = {r.id: r for m in self.messages for r in m.results if r.id}
-        self._uses = {u.id: u for m in unit.given for u in m.uses if u.id}
         self._spans: dict[str, int] = {}
         self._ids: set[str] = set()
+
+    @lazy
+    def _results(self) -> dict[str, ToolResult]:
+        return {r.id: r for m in self.messages for r in m.results if r.id}
+
+    @lazy
+    def _uses(self) -> dict[str, ToolUse]:
+        return {u.id: u for m in self.unit.given for u in m.uses if u.id}
 
     def read_span(self, node: Node) -> None:
         step = node.step
@@ -114,7 +125,7 @@ class _Search:
         tool = step.tool
         assert tool is not None
         result = tool.result
-        if result is None and tool.call_id in self._results:
+        if result is None and tool.call_id and tool.call_id in self._results:
             result = self._results[tool.call_id].content
         source = _tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step)
         self.tools.append(
@@ -309,10 +320,9 @@ def _tool_call(
 def _current(unit: Unit) -> list[ChatMessage]:
     """Messages of this turn only: what comes after the last user message of each call (never resent history)."""
     found: list[ChatMessage] = list(unit.given[unit.last_index + 1 :]) if unit.last_index >= 0 else []
-    asked = fold(unit.last_message or "")
-    for call in unit.calls:
-        if call is unit.call:
-            continue
+    others = [call for call in unit.calls if call is not unit.call]
+    asked = fold(unit.last_message or "") if others else ""
+    for call in others:
         messages = call.input_messages or ()
         places = range(len(messages) - 1, -1, -1)
         last = next((i for i in places if messages[i].role == "user" and messages[i].text.strip()), -1)

@@ -18,13 +18,12 @@ class Node:
     `first` and `last` delimit its subtree in the trace's pre-order, `calls` counts the model calls in it.
     """
 
-    __slots__ = ("call", "calls", "children", "depth", "first", "last", "parent", "step")
+    __slots__ = ("call", "calls", "children", "first", "last", "parent", "step")
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.parent: Node | None = None
         self.children: list[Node] = []
-        self.depth = 0
         self.first = self.last = 0
         self.call = False
         self.calls = 0
@@ -36,10 +35,11 @@ def order(span: Span) -> tuple[Any, ...]:
 
 
 def plant(steps: Sequence[Step]) -> list[Node]:
-    """The tree(s) of one trace in pre-order; broken or cyclic parent links make roots."""
-    nodes: dict[str, Node] = {}
-    for step in steps:
-        nodes.setdefault(step.span.span_id, Node(step))
+    """The tree(s) of one trace in pre-order; broken or cyclic parent links make roots.
+
+    The steps come in their `order`, each once.
+    """
+    nodes = {step.span.span_id: Node(step) for step in steps}
     roots: list[Node] = []
     lost = False
     for node in nodes.values():
@@ -63,7 +63,7 @@ def plant(steps: Sequence[Step]) -> list[Node]:
 
 
 def _walk(roots: list[Node]) -> list[Node]:
-    """Pre-order, children in the order of time."""
+    """Pre-order, children in the order of time, which is that in which the steps came."""
     ordered: list[Node] = []
     stack = sorted(roots, key=_node_order, reverse=True) if len(roots) > 1 else list(roots)
     trail: list[Node] = []
@@ -71,15 +71,13 @@ def _walk(roots: list[Node]) -> list[Node]:
         node = stack.pop()
         while trail and trail[-1] is not node.parent:
             trail.pop().last = len(ordered)
-        node.depth = len(trail)
         node.first = len(ordered)
         ordered.append(node)
-        trail.append(node)
-        children = node.children
-        if children:
-            if len(children) > 1:
-                children.sort(key=_node_order)
-            stack.extend(reversed(children))
+        if node.children:
+            trail.append(node)
+            stack.extend(reversed(node.children))
+        else:
+            node.last = len(ordered)
     while trail:
         trail.pop().last = len(ordered)
     return ordered
@@ -143,13 +141,14 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
             inner = [n for n in nested if not any(m.step.kind == "llm" for m in ordered[n.first + 1 : n.last])]
             if len(inner) == 1:
                 chain = [node, *nested]
-                max(chain, key=lambda n: (_richness(n.step), not n.step.is_raw, n.depth)).call = True
+                max(chain, key=lambda n: (_richness(n.step), not n.step.shape.raw, n.first)).call = True
             else:
                 for n in inner:
                     n.call = True
         index = node.last
     for node in reversed(ordered):
-        node.calls += node.call
+        if node.call:
+            node.calls += 1
         if node.calls and node.parent is not None:
             node.parent.calls += node.calls
 
@@ -161,7 +160,7 @@ def _richness(step: Step) -> int:
     )
 
 
-def cut(ordered: Sequence[Node]) -> list[list[Node]]:
+def cut(ordered: list[Node]) -> list[list[Node]]:
     """The trace's nodes in groups: one a turn, or one a part of a turn that stands alone."""
     groups: list[list[Node]] = []
     index = 0
@@ -172,9 +171,9 @@ def cut(ordered: Sequence[Node]) -> list[list[Node]]:
     return groups
 
 
-def _split(ordered: Sequence[Node], node: Node, level: int) -> list[list[Node]]:
-    subtree = list(ordered[node.first : node.last])
-    calls = [n for n in subtree if n.call]
+def _split(ordered: list[Node], node: Node, level: int) -> list[list[Node]]:
+    subtree = ordered[node.first : node.last]
+    calls = [n for n in subtree if n.call] if node.calls else []
     if level > 60 or not _several_turns(node, subtree, calls):
         return [subtree]
     groups: list[list[Node]] = [[node]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from otel_drift.normalise import Step
@@ -17,10 +17,10 @@ from otel_drift.sessions.user_text import from_template, user_text
 
 
 class Unit:
-    """Nodes of one trace that belong together; other traces' nodes may be added as further evidence."""
+    """Nodes of one trace that belong together, all of them below the first; other traces' nodes may be added."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = list(nodes)
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
         self.extra: list[Node] = []
         self.start = min([n.step.span.start for n in nodes])
         self.end = max([n.step.span.end for n in nodes])
@@ -38,10 +38,8 @@ class Unit:
     @lazy
     def calls(self) -> list[Step]:
         """Model calls in order of time."""
-        return [
-            n.step
-            for n in sorted((n for n in self.nodes if n.call), key=lambda n: (n.step.span.start, n.step.span.end))
-        ]
+        calls = [n.step for n in self.nodes if n.call]
+        return sorted(calls, key=_time) if len(calls) > 1 else calls
 
     @lazy
     def finals(self) -> list[Step]:
@@ -54,13 +52,12 @@ class Unit:
         target = next((n for n in reversed(self.nodes) if n.call), None)
         if target is None:
             return [n.step for n in self.nodes if n.step.kind in ("chain", "agent")][:6]
-        inside = {id(n) for n in self.nodes}
-        path = []
-        current = target.parent
-        while current is not None and id(current) in inside:
-            if current.step.kind in ("chain", "agent"):
-                path.append(current.step)
+        path: list[Step] = []
+        current: Node | None = target
+        while current is not None and current is not self.nodes[0]:
             current = current.parent
+            if current is not None and current.step.kind in ("chain", "agent"):
+                path.append(current.step)
         path.reverse()
         return path[:6]
 
@@ -181,11 +178,9 @@ class Unit:
                 continue
             for text in leaves(wrapper.input, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:12]:
                 yield text, True
-        for node in self.nodes:
-            variables = node.step.variables
-            if variables:
-                for text in leaves(variables, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:8]:
-                    yield text, True
+        for variables in self.variables:
+            for text in leaves(variables, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:8]:
+                yield text, True
         for node in self.nodes:
             if node.step.kind in ("retriever", "embedding", "reranker") and node.step.query:
                 yield node.step.query, False
@@ -194,6 +189,11 @@ class Unit:
                 asked = call.last_user
                 if asked and asked != self.last_message:
                     yield asked, True
+
+    @lazy
+    def variables(self) -> list[Any]:
+        """The variables of its prompt templates."""
+        return [n.step.variables for n in self.nodes if n.step.shape.ways["variables"] and n.step.variables]
 
     @lazy
     def history(self) -> list[Pair]:
@@ -285,6 +285,10 @@ class Unit:
 
 
 _DERIVED = ("answer_pair", "call", "given", "works_on", "last_index", "last_message", "user", "history", "pairs_after")
+
+
+def _time(call: Step) -> tuple[int, int]:
+    return call.span.start, call.span.end
 
 
 def _length(call: Step) -> int:
