@@ -104,10 +104,13 @@ def _from_logs(
 def _shape_of(span: Span) -> Shape:
     """What the span's attribute keys say."""
     a = span.attributes
+    key: tuple[object, ...] = span.scope, tuple(a)
     store = a.get("db.system") or a.get("db.system.name")
-    hits = any(event.name == "db.query.result" for event in span.events) if span.events else False
-    logs = bool(span.logs) and any(record.event_name.startswith("gen_ai.") for record in span.logs)
-    key = (span.scope, store if isinstance(store, str) else None, hits, logs, *a)
+    hits = logs = False
+    if store or span.events or span.logs:
+        hits = any(event.name == "db.query.result" for event in span.events)
+        logs = any(record.event_name.startswith("gen_ai.") for record in span.logs)
+        key = (*key, store if isinstance(store, str) else None, hits, logs)
     shape = _shapes.get(key)
     if shape is None:
         global _names

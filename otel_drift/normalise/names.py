@@ -100,13 +100,20 @@ def scalar(value: Any) -> str | None:
     It stays as it is, so that the platform finds it again; only an id that was written as JSON text is unquoted.
     """
     if isinstance(value, str):
-        value = _unquoted(value)
-        if not value.strip() or value.startswith("[Scrubbed"):
-            return None
-        return value if len(value) <= MAX_ID else _shortened(value)
+        return _known_id(value) if len(value) <= MAX_ID else _id(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None
+
+
+def _id(value: str) -> str | None:
+    value = _unquoted(value)
+    if not value.strip() or value.startswith("[Scrubbed"):
+        return None
+    return value if len(value) <= MAX_ID else _shortened(value)
+
+
+_known_id = lru_cache(maxsize=4096)(_id)  # every span of a session has it
 
 
 def _unquoted(value: str) -> str:

@@ -160,14 +160,14 @@ def _fold(name: str) -> str:
 def _in_metadata(value: Any) -> tuple[Owner, ...]:
     if not isinstance(value, str):
         return tuple(_of_mapping(value)) if isinstance(value, Mapping) else ()
-    if len(value) > _MAX_METADATA:
-        return ()
-    low = value.lower()
-    return _of_text(value) if any(word in low for word in _WORTH_READING) else ()
+    return _of_text(value) if len(value) <= _MAX_METADATA else ()
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=1024)
 def _of_text(text: str) -> tuple[Owner, ...]:
+    low = text.lower()
+    if not any(word in low for word in _WORTH_READING):
+        return ()
     details, _ = load(text)
     return tuple(_of_mapping(details)) if isinstance(details, dict) else ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,8 @@ MAX_PAIRS = 6
 MAX_PASSAGES = 6
 FEW_WORDS = 5
 MAX_OWNERS = 12
+
+_PREPARATION = re.compile(r"embed|index|insert|upsert|\badd\b", re.IGNORECASE)
 
 T = TypeVar("T")
 
@@ -91,10 +94,10 @@ class TraceFacts:
             self.place = place
         if identity.session is not None:
             self._session(*identity.session)
-        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
-            self.relevant = bool(self.sessions) or not _is_preparation(span, identity)
-        if identity.owners:
+        if identity.owners and identity.owners != self.owners:
             self._own(identity.owners)
+        if not self.relevant and (len(identity.readers) > 1 or is_search(span)):
+            self.relevant = bool(self.sessions) or not _only_prepares(span, identity)
 
     def add_unread(self, span: Span) -> None:
         """Take in a span that could not be read, so that its trace is not passed over in silence."""
@@ -125,13 +128,20 @@ class TraceFacts:
             self.sessions = _once(tuple(sorted((*self.sessions, session))))
 
 
-def _is_preparation(span: Span, identity: Identity | Step) -> bool:
-    """Whether a span only embeds or indexes texts: one by one in traces of their own, these are read for nothing."""
+def _only_prepares(span: Span, identity: Identity | Step) -> bool:
+    """Whether a span embeds or indexes texts: traces of nothing else link to nothing, and there may be many."""
+    if not _names_preparation(span.name):
+        return False
     try:
         step = identity if isinstance(identity, Step) else read(span)
     except Exception:
         return False
     return step.kind in ("embedding", "index")
+
+
+@lru_cache(maxsize=4096)
+def _names_preparation(name: str) -> bool:
+    return bool(_PREPARATION.search(name))
 
 
 @lru_cache(maxsize=4096)

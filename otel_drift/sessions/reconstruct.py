@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 DEFAULTS = ReconstructOptions()
 COLLECT_AFTER = 50_000
 """New objects between two garbage collections while sessions are rebuilt (Python's own default is 700)."""
+CONVERSATION = 16
+"""Traces read one after another to be linked, after which their texts are forgotten: each resends those before it."""
 
 
 class Spool(Protocol):
@@ -135,8 +138,11 @@ def _stream(
     def trace_of(spans: Iterable[Span]) -> Trace:
         return Trace([read(span, options.session_attributes) for span in spans])
 
+    reads = itertools.count()
+
     def units(trace: str) -> Sequence[Unit]:
-        forget()
+        if next(reads) % CONVERSATION == 0:
+            forget()
         return trace_of(spool.load([trace])).units
 
     with index:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from collections.abc import Iterable
+
 import pytest
 
-from otel_drift.sessions import ReconstructOptions
+from otel_drift.model import Span
+from otel_drift.sessions import ReconstructOptions, stream
+from otel_drift.spool import SpanSpool
 from spans import TURNS, Trace, chat, one, said, sessions_of
 
 
@@ -187,3 +191,34 @@ def test_index_building_is_no_session() -> None:
     i.add("chroma.add", {"db.system": "chroma", "db.operation": "add"})
     assert sessions_of(t, i) == []
     assert said(one(t, i, chat(0, start=10.0))) == TURNS[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "is_read"),
+    [
+        ("embeddings m", {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "m"}, False),
+        ("chroma.add", {"db.system": "chroma", "db.operation": "add"}, False),
+        ("embeddings and chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}, True),
+    ],
+)
+def test_traces_that_only_prepare_a_search_are_not_read(name: str, attributes: dict[str, str], is_read: bool) -> None:
+    """An index is built by thousands of them, and none can be linked to anything."""
+    apart = Trace()
+    apart.add(name, attributes)
+    with RecordingSpool() as spool:
+        sessions = list(stream([*chat(0).spans, *apart.spans], spool))
+    assert [said(s) for s in sessions if s.turns[0].answer] == [TURNS[:1]]
+    assert (apart.trace_id in spool.loaded) == is_read
+
+
+class RecordingSpool(SpanSpool):
+    """Remembers which traces were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+
+    def load(self, trace_ids: str | Iterable[str]) -> list[Span]:
+        wanted = [trace_ids] if isinstance(trace_ids, str) else list(trace_ids)
+        self.loaded += wanted
+        return super().load(wanted)
