@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-
 from collections.abc import Iterable
 
 import pytest
@@ -205,7 +204,7 @@ def test_traces_that_only_prepare_a_search_are_not_read(name: str, attributes: d
     """An index is built by thousands of them, and none can be linked to anything."""
     apart = Trace()
     apart.add(name, attributes)
-    with RecordingSpool() as spool:
+    with (spool := RecordingSpool()):
         sessions = list(stream([*chat(0).spans, *apart.spans], spool))
     assert [said(s) for s in sessions if s.turns[0].answer] == [TURNS[:1]]
     assert (apart.trace_id in spool.loaded) == is_read
