@@ -159,6 +159,40 @@ def test_logs_already_on_a_span_stay_on_it(tmp_path: Path) -> None:
     assert [record.event_name for record in loaded[0].logs] == ["own", "joined"]
 
 
+@pytest.mark.parametrize("memory_bytes", [1 << 30, 0])
+def test_values_that_no_packed_format_knows_come_back_too(tmp_path: Path, memory_bytes: int) -> None:
+    values = [
+        -(2**63),
+        2**64 - 1,
+        2**64,
+        -(10**40),
+        "\ud800",
+        "é\0",
+        b"\xff",
+        -0.0,
+        1e300,
+        True,
+        None,
+        {"": [{}], "\udfff": 1},
+    ]
+    spans = [span(number, attributes={"value": value}) for number, value in enumerate(values)]
+    event = log(0, name="lone \udfff")
+    [[first, *others]] = spooled([*spans, event], memory_bytes, tmp_path).values()
+    assert first == dataclasses.replace(spans[0], logs=(event,))
+    assert [str(item.attributes) for item in others] == [str(item.attributes) for item in spans[1:]]
+
+
+def test_values_may_be_nested_deeper_than_calls_may_be(tmp_path: Path) -> None:
+    deep: list[object] = []
+    for _ in range(1500):
+        deep = [deep]
+    [[loaded]] = spooled([span(0, attributes={"deep": deep})], 0, tmp_path).values()
+    depth, found = 0, loaded.attributes["deep"]
+    while found:
+        depth, found = depth + 1, found[0]
+    assert depth == 1500
+
+
 def test_adding_after_loading_goes_on(tmp_path: Path) -> None:
     with SpanSpool(500, tmp_path) as spool:
         spool.add(span(0))
