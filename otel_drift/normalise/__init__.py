@@ -53,8 +53,10 @@ def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
 
 def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
     """Read who a span belongs to, and which conventions know it."""
-    a = span.attributes
     shape = _shape_of(span)
+    if shape.anonymous and not (session_attributes or span.logs):
+        return Identity(shape.readers, None, owners_in(span.resource))
+    a = span.attributes
     session: tuple[int, str] | None = None
     for name in session_attributes:
         own = scalar(a.get(name)) or scalar(span.resource.get(name))
@@ -72,9 +74,7 @@ def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:
             found = reader.nested_session(a)
             if found is not None and (session is None or found[0] < session[0]):
                 session = found
-    owners = shape.owners.read(a) if shape.owners.named else ()
-    if span.resource:
-        owners += owners_in(span.resource)
+    owners = shape.owners.read(a) + owners_in(span.resource)
     if span.logs:
         session, owners = _from_logs(span, session, owners)
     return Identity(shape.readers, session, owners)

@@ -105,6 +105,7 @@ class Shape:
         sessions: the keys that hold a session id, with their rank, best first.
         nested: the readers that know of a session id inside the metadata.
         owners: the keys that name user and tenant.
+        anonymous: whether the span itself says nothing of whose it is.
         facts: the readers that may know a fact, by its name.
         raw: whether only a provider's raw request is known.
         part_of_trace: whether the store gave only a part of the trace.
@@ -130,6 +131,7 @@ class Shape:
             r for r in readers if type(r).nested_session is not Reader.nested_session and "metadata" in keys
         )
         self.owners = OwnerKeys(keys)
+        self.anonymous = not (self.sessions or self.nested or self.owners.named)
         self.facts: dict[str, list[Reader]] = {}
         for reader in readers:
             for name, sources in reader.facts.items():

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from otel_drift.sessions.facts import Digest, digest_of
 from otel_drift.sessions.options import ReconstructOptions
-from otel_drift.sessions.trace_index import TraceIndex, trace_id_of
+from otel_drift.sessions.trace_index import TraceIndex, blob, trace_id_of
 from otel_drift.sessions.unit import Unit
 
 PASSAGE_GAP = 10 * 60 * 10**9
@@ -104,15 +104,15 @@ class _Digests:
             if lone and digest.empty:
                 continue
             row = (
-                number, start, end, whose, project, place, lone,
-                digest.talks, digest.silent, digest.answered, digest.works_on, digest.prepares,
+                number, start, end, whose, project, place, int(lone), int(digest.talks), int(digest.silent),
+                int(digest.answered), int(digest.works_on), int(digest.prepares),
                 digest.asked or None, digest.turn or None, digest.question or None, digest.task, digest.voice,
-                digest.before[-1] if digest.before else None, marshal.dumps(digest.before),
-                marshal.dumps(digest.passages) if digest.passages else None,
+                digest.before[-1] if digest.before else None, blob(marshal.dumps(digest.before)),
+                blob(marshal.dumps(digest.passages)) if digest.passages else None,
             )  # fmt: skip
             self._database.execute(_INSERT, row)
             for after in digest.after:
-                ending = after[-1], start, number, id_, marshal.dumps(after)
+                ending = after[-1], start, number, blob(id_), blob(marshal.dumps(after))
                 self._database.execute("INSERT INTO ending VALUES (?, ?, ?, ?, ?)", ending)
 
     def _digest(self, trace: str) -> Digest:

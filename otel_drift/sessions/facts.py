@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise import Identity, Step, log_identity, read
@@ -47,7 +47,7 @@ class Whose(NamedTuple):
 
     def packed(self) -> bytes:
         """As bytes, equal where it is equal."""
-        return marshal.dumps(tuple(self), 2)
+        return _packed(*self)
 
     def merged(self, other: Whose) -> Whose:
         """Both parts of what a trace says; project and environment are this one's."""
@@ -56,6 +56,11 @@ class Whose(NamedTuple):
             sessions = tuple(sorted({*self.sessions, *other.sessions}))
         owners = tuple(sorted({*self.owners, *other.owners})[:MAX_OWNERS])
         return Whose(self.project, self.environment, min(self.rank, other.rank), sessions, owners)
+
+
+@lru_cache(maxsize=256)
+def _packed(*whose: Any) -> bytes:
+    return marshal.dumps(whose, 2)
 
 
 @lru_cache(maxsize=256)
@@ -115,6 +120,10 @@ class TraceFacts:
     def whose(self) -> Whose:
         """Whose the trace is."""
         return Whose(self.project, self.environment, self.rank, self.sessions, self.owners)
+
+    def packed(self) -> bytes:
+        """Whose the trace is, packed."""
+        return _packed(self.project, self.environment, self.rank, self.sessions, self.owners)
 
     def _own(self, owners: Iterable[Owner]) -> None:
         for owner in owners:

@@ -18,7 +18,7 @@ from otel_drift.sessions.facts import Whose, unpacked
 from otel_drift.sessions.lone import link_lone
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.owners import Owners, key_parts, parted, tenant_of, user_of
-from otel_drift.sessions.trace_index import TraceIndex, trace_id_of
+from otel_drift.sessions.trace_index import TraceIndex, blob, trace_id_of
 
 _SCHEMA = """
 CREATE TABLE named (name BLOB NOT NULL, whose INTEGER NOT NULL);
@@ -88,7 +88,7 @@ def _name_sessions(index: TraceIndex) -> None:
     database.executemany(
         "INSERT INTO named VALUES (?, ?)",
         (
-            (marshal.dumps((*whose.place, session), 2), number)
+            (blob(marshal.dumps((*whose.place, session), 2)), number)
             for number, packed in database.execute("SELECT number, packed FROM whose WHERE named")
             for whose in [unpacked(packed)]
             for session in whose.sessions
@@ -110,7 +110,7 @@ def _name_sessions(index: TraceIndex) -> None:
             database.execute("INSERT INTO home VALUES (?, ?)", (whose, numbers[customer]))
 
 
-def _unnamed(index: TraceIndex) -> Iterator[tuple[int, str, bytes]]:
+def _unnamed(index: TraceIndex) -> Iterator[tuple[int, str, bytearray]]:
     """The sessions without an id: named after their first trace."""
     for number, rows in groupby(index.database.execute(_UNNAMED), key=itemgetter(0)):
         traces = [(id_, unpacked(packed)) for _, id_, packed in rows]
@@ -121,10 +121,10 @@ def _unnamed(index: TraceIndex) -> Iterator[tuple[int, str, bytes]]:
 
 def _session(
     number: int, session: str | None, project: str, environment: str | None, owners: Owners, name: str
-) -> tuple[int, str, bytes]:
+) -> tuple[int, str, bytearray]:
     key = _key(project, environment or "", *key_parts(owners), name)
     about = session, project, environment or None, user_of(owners), tenant_of(owners)
-    return number, key, marshal.dumps(about)
+    return number, key, blob(marshal.dumps(about))
 
 
 def _key(*parts: str) -> str:

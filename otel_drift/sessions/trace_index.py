@@ -12,6 +12,9 @@ from otel_drift.sessions.facts import TraceFacts, Whose, hash_of, unpacked
 BATCH = 8192
 """Traces whose facts are gathered in memory before they are written."""
 
+blob = bytearray
+"""What bytes are given to sqlite3 as: bytes, as a bool, it first tries to adapt, half a microsecond each."""
+
 _LAST_TIME = 2**63 - 1
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -79,7 +82,7 @@ class TraceIndex:
         self.database.executemany(
             "INSERT INTO whose (packed, named, project, place) VALUES (?, ?, ?, ?)",
             (
-                (packed, bool(whose.sessions), hash_of(whose.project), hash_of(*whose.place))
+                (blob(packed), int(bool(whose.sessions)), hash_of(whose.project), hash_of(*whose.place))
                 for (packed,) in self.database.execute("SELECT DISTINCT whose FROM part")
                 if (whose := unpacked(packed))
             ),
@@ -92,12 +95,12 @@ class TraceIndex:
             "INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)",
             [
                 (
-                    trace_id.encode("utf-8", "surrogatepass"),
+                    blob(trace_id.encode("utf-8", "surrogatepass")),
                     min(facts.start, _LAST_TIME),
                     min(facts.end, _LAST_TIME),
-                    facts.place.to_bytes(9, "big"),
-                    facts.whose.packed(),
-                    facts.relevant,
+                    blob(facts.place.to_bytes(9, "big")),
+                    blob(facts.packed()),
+                    int(facts.relevant),
                 )
                 for trace_id, facts in self._batch.items()
             ],
