@@ -180,4 +180,6 @@ def lowered(text: str) -> str:
 @per_session
 def fold(text: str) -> str:
     """White space folded to single spaces: how texts are compared."""
+    if "  " not in text and text.isprintable() and text.strip() == text:  # of white space only the space is printable
+        return text
     return " ".join(text.split())

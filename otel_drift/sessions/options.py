@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from otel_drift.errors import ConfigError
 
@@ -106,5 +107,10 @@ class ReconstructOptions:
             return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.retrieval_tools)
         if name in self.known_tools:
             return True
-        words = [word.lower() for word in _SPLIT.split(name) if word]
-        return not _WORDS.isdisjoint(words) and words[0] not in _WRITES
+        return _speaks_of_searching(name)
+
+
+@lru_cache(maxsize=1024)
+def _speaks_of_searching(name: str) -> bool:
+    words = [word.lower() for word in _SPLIT.split(name) if word]
+    return not _WORDS.isdisjoint(words) and words[0] not in _WRITES

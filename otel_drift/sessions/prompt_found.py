@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
@@ -140,6 +141,7 @@ MATERIAL = re.compile(
 _OTHER = re.compile(r"question|query|history|instruction|format|template|schema|prompt|answer|output", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1024)
 def is_material(name: str) -> bool:
     """Whether a field or template variable of this name holds what was retrieved."""
     if _OTHER.search(name):

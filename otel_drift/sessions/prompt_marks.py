@@ -8,7 +8,7 @@ import re
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 from otel_drift.sessions.prompt_found import Found, own_id
-from otel_drift.sessions.prompt_sections import END, RULE
+from otel_drift.sessions.prompt_sections import END, without_rules
 
 _BRACKET = re.compile(
     r"^[ \t]*(?:[-*•][ \t]+)?(?:\*\*)?\[(?P<label>[^\[\]\n]{1,160})\](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
@@ -86,7 +86,7 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         if index + 1 == len(marks):
             body = until_end(body, inner_blank or len(marks) == 1)
             last_end = mark.end() + len(body)
-        body = RULE.sub("", body).strip()
+        body = without_rules(body).strip()
         if body.endswith("]"):
             body = _CLOSING.sub("", body).strip()
         if body[:1] == _GUILLEMETS[0] and body[-1:] == _GUILLEMETS[1]:

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 
 from otel_drift.normalise.values import lowered
 
-_NOUNS = (
-    r"contexts?|passages?|documents?|docs|sources?|excerpts?|extracts?|snippets?|(?:search )?results|chunks?|"
+_WORDS = (
+    r"contexts?|passages?|documents?|docs|sources?|excerpts?|extracts?|snippets?|results|search results|chunks?|"
     r"knowledge(?: base)?|references?|information|articles?|evidence|material|sections?|paragraphs?|facts|"
-    r"kontext\w*|quellen?|dokumenten?|ausz(?:ug|üge)n?|textstellen?|abschnitten?|informationen|belege|"
+    r"kontext\w*|quellen?|dokumenten?|auszugn?|auszügen?|textstellen?|abschnitten?|informationen|belege|"
     r"contextes?|extraits?|contextos?|fragmentos|documentos|fuentes|información|contesto|documenti|fonti|estratti|"
     r"trechos|fontes|informações"
 )
-_NOUN = re.compile(rf"\b(?=[^\W\d_])(?:{_NOUNS})\b")
+_INITIALS = "".join(sorted({word[0] for word in _WORDS.split("|")}))
+_NOUNS = "|".join(
+    f"{initial}(?:{'|'.join(word[1:] for word in _WORDS.split('|') if word[0] == initial)})" for initial in _INITIALS
+)
+"""By their first letter, so that of fifty words a few are tried at each place of a prompt."""
+_NOUN = re.compile(rf"(?=[{_INITIALS}])\b(?:{_NOUNS})\b")
 """Looked for in lower case."""
 _POINTS = (
     r"following|below|folgend\w*|untenstehend\w*|unten|suivante?s?|ci-dessous|siguientes?|a continuación|seguenti?|"
@@ -25,10 +30,8 @@ _POINTED = re.compile(
     rf"(?:{_NOUNS})\b(?:[ \t]+\S+){{0,5}}?[ \t]+(?:{_POINTS})\b",
     re.IGNORECASE,
 )
-_OPENS = re.compile(
-    rf"(?:[^\n]{{0,400}}?)(?::|\b(?:{_POINTS})\b[^\n]{{0,80}})(?:\*\*)?[ \t]*",
-    re.IGNORECASE,
-)
+_POINTS_DOWN = re.compile(rf"\b(?:{_POINTS})\b.{{0,80}}(?:\*\*)?\Z")
+"""Looked for in lower case."""
 _LABEL = re.compile(
     r"[ \t]*(?:#{1,6}[ \t]*|\*\*|<)?(?:(?:the|retrieved|relevant|given|provided|additional|background|"
     rf"reference|supporting|search|your|available|source|known|useful|knowledge|base|company|internal)[ \t]+)"
@@ -46,6 +49,14 @@ _QUESTION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,}|#{5,}|`{3,}\w*|\"{3})[ \t]*$", re.MULTILINE)
+_RULES = ("---", "===", "***", "___", "#####", "```", '"""')
+
+
+def without_rules(text: str) -> str:
+    """`text` with the rules taken out; only where there may be one is it looked through for them."""
+    return RULE.sub("", text) if any(rule in text for rule in _RULES) else text
+
+
 _LABELS = (
     r"question|query|human|answer|helpful answer|final answer|user(?:'s)?(?: question| query| message| input)?|"
     r"response|assistant|chat history|history|(?:previous |current )?conversation(?: history| so far)?|"
@@ -111,7 +122,7 @@ def _headers(text: str) -> Iterator[tuple[int, int, bool]]:
         stripped = line.strip()
         if _ITEM.match(line):
             continue
-        if _opens(stripped):
+        if _opens(low[begin : begin + len(line)].strip()):
             yield stop, stop, _LABEL.match(line.rstrip(" \t:")) is not None and len(stripped) <= 80
             continue
         inline = _INLINE.match(line)
@@ -129,8 +140,11 @@ def _headers(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _opens(line: str) -> bool:
-    """Whether a line announces what stands below it: it ends with a colon, or points downwards."""
-    return len(line) <= 500 and _OPENS.fullmatch(line) is not None
+    """Whether a line, in lower case, announces what stands below it: it ends with a colon, or points downwards."""
+    if line.endswith((":", ":**")) and len(line.rstrip(":*")) <= 400:
+        return True
+    pointing = _POINTS_DOWN.search(line) if len(line) <= 500 else None
+    return pointing is not None and pointing.start() <= 400
 
 
 def _is_heading(text: str, begin: int, stop: int, line: str) -> bool:

@@ -84,11 +84,12 @@ def from_template(text: str) -> str | None:
     if fields:
         texts = [body for name, body in fields if name not in _NOT_QUESTION and body]
         return texts[-1] if texts else None
-    tagged = list(_TAGGED.finditer(text))
+    tagged = list(_TAGGED.finditer(text)) if "</" in text else []
     if tagged:
         return tagged[-1]["body"].strip()
-    answer = _ANSWER.search("\n" + text.rstrip())
-    marks = [m for m in _MARK.finditer(text) if answer is None or m.start() < answer.start()]
+    labels = ":" in text
+    answer = _ANSWER.search("\n" + text.rstrip()) if labels else None
+    marks = [m for m in _MARK.finditer(text) if answer is None or m.start() < answer.start()] if labels else []
     found = find_passages(text) if len(text) > 40 else None
     if found is None and answer is None:
         return None
@@ -152,10 +153,11 @@ def works_on(text: str, asked: str, said: str) -> bool:
     return not any(rest[m.end() : m.end() + 1] not in ("", "\0") for m in _LABEL.finditer(rest))
 
 
-_TURN = re.compile(r"\n[ \t]*(?P<role>user|human|customer|assistant|ai|bot|agent)[ \t]*:[ \t]*", re.IGNORECASE)
+_TURN = re.compile(r"\n[ \t]*(?=[UHCABuhcab])(?i:(?P<role>user|human|customer|assistant|ai|bot|agent))[ \t]*:[ \t]*")
 """It begins with the end of the line before, for which a text is looked through quickly."""
 
 
+@per_session
 def transcript(text: str, names: bool = False) -> list[tuple[str, str]]:
     """A conversation written into one text (``user: …`` / ``assistant: …`` lines), as (role, text) in order.
 
