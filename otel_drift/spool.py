@@ -66,8 +66,8 @@ class SpanSpool:
         self._logs: dict[str, list[bytes]] = {}
         self._pending_bytes = 0
         self._database: sqlite3.Connection | None = None
+        self._lookup: sqlite3.Cursor | None = None
         self._data: IO[bytes] | None = None
-        self._indexed = False
         self._resources: list[Any] = []
         self._resource_numbers: dict[bytes, int] = {}
         self._last_resource: Any = None
@@ -127,7 +127,7 @@ class SpanSpool:
         """Forget everything and delete the files."""
         if self._database is not None:
             self._database.close()
-            self._database = None
+            self._database = self._lookup = None
         if self._data is not None:
             self._data.close()
             self._data = None
@@ -178,13 +178,23 @@ class SpanSpool:
                     logs.setdefault(fields[0], []).append(LogRecord(trace_id, *fields))
                 continue
             for fields in records:
-                span = self._span(trace_id, fields)
-                known = spans.get(span.span_id)
+                (
+                    span_id, parent_id, name, start, end, attributes,
+                    resource, scope, kind, status, message, events, own,
+                ) = fields  # fmt: skip
+                span = new_span(
+                    trace_id, span_id, parent_id, name, start, end, attributes,
+                    resource if type(resource) is dict else self._resources[resource],
+                    scope, kind, status, message,
+                    tuple(SpanEvent(*event) for event in events) if events else (),
+                    tuple(LogRecord(trace_id, *log) for log in own) if own else (),
+                )  # fmt: skip
+                known = spans.get(span_id)
                 if known is not None:
                     self.duplicate_spans += 1
                     if _completeness(span) <= _completeness(known):
                         continue
-                spans[span.span_id] = span
+                spans[span_id] = span
         for span_id, own in logs.items():
             if span_id in spans:
                 spans[span_id] = _with_logs(spans[span_id], own)
@@ -193,26 +203,16 @@ class SpanSpool:
         ordered = sorted(spans.values(), key=_order)
         return ordered if _parents_come_first(ordered, spans) else sorted(_without_cycles(spans), key=_order)
 
-    def _span(self, trace_id: str, fields: Any) -> Span:
-        span_id, parent_id, name, start, end, attributes, resource, scope, kind, status, message, events, logs = fields
-        return new_span(
-            trace_id, span_id, parent_id, name, start, end, attributes,
-            resource if type(resource) is dict else self._resources[resource],
-            scope, kind, status, message,
-            tuple(SpanEvent(*event) for event in events) if events else (),
-            tuple(LogRecord(trace_id, *log) for log in logs) if logs else (),
-        )  # fmt: skip
-
     def _unpacked(self, trace_id: str) -> Iterator[tuple[bool, list[Any]]]:
         """The fields of a trace's spans or log records (and which of both), as often as some of it was written."""
         if self._database is None or self._data is None:
             yield True, [_unpack(packed) for packed in self._spans.get(trace_id, ())]
             yield False, [_unpack(packed) for packed in self._logs.get(trace_id, ())]
             return
-        if not self._indexed:
+        if self._lookup is None:
             self._database.execute(_INDEX)
-            self._indexed = True
-        for place, size, are_spans in self._database.execute(_CHUNKS, (_key(trace_id),)).fetchall():
+            self._lookup = self._database.cursor()
+        for place, size, are_spans in self._lookup.execute(_CHUNKS, (_key(trace_id),)).fetchall():
             yield are_spans, _unpack(_read_at(self._data, place, size))
 
     # The file
