@@ -136,7 +136,7 @@ class OtlpFileSource:
             self._log.no_telemetry(_unknown(head))
 
     def _counted(self, page: list[Record]) -> list[Record]:
-        spans = sum(isinstance(record, Span) for record in page)
+        spans = [type(record) for record in page].count(Span)
         self.span_count += spans
         self.log_count += len(page) - spans
         return page

@@ -57,9 +57,9 @@ class ByteWindow:
         return True
 
     def skip_in_line(self, size: int) -> None:
-        """Go on by bytes that hold no line end; after `line`, that spares looking for one."""
-        if self._counted == self.pos:
-            self._counted += size
+        """Go on by bytes that hold no line end, which spares looking for one."""
+        self._lines = self.line
+        self._counted += size
         self.pos += size
 
     @property
