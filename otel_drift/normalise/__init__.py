@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 
 from otel_drift.model import Attributes, Span
 from otel_drift.normalise.app import Application
@@ -48,7 +47,7 @@ def read(span: Span, session_attributes: Sequence[str] = ()) -> Step:
         span: the span with its joined log records.
         session_attributes: attribute names that hold the session id whatever else the span says.
     """
-    return Step(span, _shape_of(span), partial(identify, span, session_attributes))
+    return Step(span, _shape_of(span), identify, session_attributes)
 
 
 def identify(span: Span, session_attributes: Sequence[str] = ()) -> Identity:

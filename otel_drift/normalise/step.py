@@ -85,12 +85,14 @@ class Step:
         self,
         span: Span,
         shape: Shape = NO_SHAPE,
-        identify: Callable[[], Identity] | None = None,
+        identify: Callable[[Span, Sequence[str]], Identity] | None = None,
+        session_attributes: Sequence[str] = (),
     ) -> None:
         self.span = span
         self.shape = shape
         self.readers = shape.readers
         self._identify = identify
+        self._session_attributes = session_attributes
         cut = span.attributes.get(TRUNCATED)
         self.truncated = bool(cut)
         self.cut_length = max(_longest(span.attributes.get(key)) for key in cut) if cut else 0
@@ -99,18 +101,21 @@ class Step:
         self._parsed: dict[str, Any] = {}
         self.notes: dict[tuple[str, ...], Any] = {}
         """What readers keep of their work on this span."""
-        self.kind: Kind = "other"
-        for reader in self.readers:
-            if reader.last_resort and self.kind != "other":
+        best: Kind = "other"
+        for reader in shape.readers:
+            if reader.last_resort and best != "other":
                 break
             kind = reader.kind(self)
-            if kind != "other" and (self.kind == "other" or _SPECIFIC[kind] > _SPECIFIC[self.kind]):
-                self.kind = kind
+            if kind != "other" and (best == "other" or _SPECIFIC[kind] > _SPECIFIC[best]):
+                best = kind
+        self.kind: Kind = best
 
     @lazy
     def identity(self) -> Identity:
         """Who the span belongs to."""
-        return self._identify() if self._identify is not None else Identity(self.readers, None)
+        if self._identify is None:
+            return Identity(self.readers, None)
+        return self._identify(self.span, self._session_attributes)
 
     @property
     def session(self) -> tuple[int, str] | None:
