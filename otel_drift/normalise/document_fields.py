@@ -46,7 +46,7 @@ def document(value: dict[str, Any]) -> Document | None:
         value = value["kwargs"]
     if "role" in value and MARKS.isdisjoint(value):
         return None
-    inner = _node(value)
+    inner = _node(value) if not _WRAPPING.isdisjoint(value) else None
     fields = _read(value)
     if inner is not None:
         score = _score(fields)
@@ -90,6 +90,7 @@ def document_from_flat(own: Any, content: Any, score: Any, metadata: Any) -> Doc
 _WRAPPED = (
     "node", "document", "chunk", "record", "doc", "item", "passage", "entity", "hit", "source_document", "segment",
 )  # fmt: skip
+_WRAPPING = frozenset(_WRAPPED)
 
 
 def _node(value: dict[str, Any]) -> Document | None:

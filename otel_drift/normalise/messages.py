@@ -215,10 +215,13 @@ def _plain(value: dict[str, Any]) -> ChatMessage | None:
     name = _PLAIN_ROLES.get(role) if isinstance(role, str) else None
     if name is None:
         return None
-    more = len(value) > 2 and not _CALLS.isdisjoint(value)
-    if more and (value.get("tool_calls") or value.get("function_call") or value.get("toolCalls")):
-        return None
     content = value.get("content")
+    if len(value) == 2 and isinstance(content, str):
+        return ChatMessage(name, content)
+    if not _CALLS.isdisjoint(value) and (
+        value.get("tool_calls") or value.get("function_call") or value.get("toolCalls")
+    ):
+        return None
     parts = value.get("parts")
     if isinstance(content, str):
         return ChatMessage(name, content) if not parts else None

@@ -201,7 +201,16 @@ def _value(step: Step, key: str) -> Any:
 
 
 def _messages(step: Step, prefix: str, default_role: str) -> tuple[ChatMessage, ...] | None:
-    return tuple(_message(group, default_role) for group in step.numbered(prefix)) or None
+    a = step.span.attributes
+    messages = []
+    for member in step.shape.numbered(prefix):
+        if len(member) == 2 and member[0][0] == "message.role" and member[1][0] == "message.content":
+            role, content = role_of(a[member[0][1]]) or default_role, a[member[1][1]]
+            if isinstance(content, str) and role != "tool" and content[:14] != _CALLING:
+                messages.append(ChatMessage(role, content))
+                continue
+        messages.append(_message({rest: a[key] for rest, key in member}, default_role))
+    return tuple(messages) or None
 
 
 _CALLING = "Calling tools:"

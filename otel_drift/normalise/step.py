@@ -129,14 +129,12 @@ class Step:
 
     def json(self, key: str) -> Any:
         """The attribute `key`, parsed where it is JSON text (or a Python repr); the same object every time."""
-        value = self.span.attributes.get(key)
-        if not isinstance(value, str):
-            return value
         if key in self._parsed:
             return self._parsed[key]
-        parsed = self.parse(value)
-        self._parsed[key] = parsed
-        return parsed
+        value = self.span.attributes.get(key)
+        if isinstance(value, str):
+            value = self._parsed[key] = self.parse(value)
+        return value
 
     def parse(self, value: str) -> Any:
         """`value` parsed where it is JSON; notes whether it was cut."""

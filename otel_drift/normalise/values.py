@@ -30,9 +30,11 @@ def load(text: str) -> tuple[Any, bool]:
         The value (or `text` itself where it is no JSON) and whether the text was cut in the middle of a JSON value;
         then the value is what could be saved of it.
     """
-    closing = _CLOSING.get(text[:1] if text[:1] in _CLOSING else text[:64].lstrip()[:1])
+    closing = _CLOSING.get(text[:1])
     if closing is None:
-        return text, False
+        closing = _CLOSING.get(text[:64].lstrip()[:1])
+        if closing is None:
+            return text, False
     whole = text.rstrip().endswith(closing)
     if whole:
         try:

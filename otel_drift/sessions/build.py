@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from otel_drift.hints import hints_for
@@ -66,8 +66,8 @@ def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions
         others = tuple(turn_of(u, number, gather(u, options), options, ()) for u in draft.alternatives)
         turns.append(turn_of(draft.unit, number, found, options, others))
     used = _traces(drafts)
-    readers = {s.readers for s in steps if s.kind != "other"}
-    names = sorted({r.name for known in readers for r in known if r.name != "app"})
+    shapes = {s.shape for s in steps if s.kind != "other"}
+    names = sorted({r.name for shape in shapes for r in shape.readers if r.name != "app"})
     session = Session(
         key=group.key,
         session_id=group.session_id,
@@ -110,11 +110,11 @@ def _of_session(steps: Sequence[Step], session: str, rank: int) -> list[Step]:
 
 def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequence[Step]) -> bool:
     """Find an attribute length limit that no broken JSON shows: several texts of just the greatest length there is."""
-    texts = {d.text for e in evidence for d, *_ in e.found if d.text}
+    texts = [d.text for e in evidence for d, *_ in e.found if d.text]
     for draft in drafts:
-        texts.update(m.text for m in draft.unit.given if m.role in ("system", "user"))
+        texts.extend([m.text for m in draft.unit.given if m.role in ("system", "user")])
     limit = max(map(len, texts), default=0)
-    longest_texts = [text for text in texts if len(text) == limit]
+    longest_texts = {text for text in texts if len(text) == limit}
     if limit < MIN_LIMIT or len(longest_texts) < 2 or _same_length_by_nature(longest_texts):
         return False
     cut: list[Step] = []
@@ -129,7 +129,7 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
     return bool(cut)
 
 
-def _same_length_by_nature(texts: Sequence[str]) -> bool:
+def _same_length_by_nature(texts: Collection[str]) -> bool:
     """Whether texts end alike (a template's end), or are the same passages in another order: no cut."""
     return len({text[-8:] for text in texts}) == 1 or len({tuple(sorted(text.split())) for text in texts}) == 1
 

@@ -47,14 +47,14 @@ def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     documents = _given(_active(sources), prompt)
     with_text = [item for item in documents if item[0].text]
     if with_text:
-        known = {d.id: d for s in sources for d in s.documents or () if d.id and d.text}
-        for index, item in enumerate(documents):
-            if not item[0].text and item[0].id in known:
-                documents[index] = (item[0]._replace(text=known[item[0].id].text), item[1], item[2])
-        evidence.found = _completed([item for item in documents if item[0].text], sources)
-        partial = any(s.partial and not s.shadowed for s in sources) or any(not item[0].text for item in documents)
+        if len(with_text) < len(documents):
+            documents = _with_texts(documents, sources)
+            with_text = [item for item in documents if item[0].text]
+        evidence.found = _completed(with_text, sources)
+        partial = len(with_text) < len(documents) or any(s.partial and not s.shadowed for s in sources)
         cut = {n.step.cut_length for n in unit.nodes if n.step.truncated}
-        partial = partial or any(len(item[0].text or "") in cut for item in evidence.found)
+        if cut:
+            partial = partial or any(len(item[0].text or "") in cut for item in evidence.found)
         if partial and not cut:
             whole = _whole_from_prompt(unit, evidence.found, options)
             if whole:
@@ -86,6 +86,16 @@ def _gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     if any(s.partial for s in sources) and evidence.state in ("none", "not_captured"):
         evidence.state = "partial" if evidence.found else "not_captured"
     return evidence
+
+
+def _with_texts(
+    documents: Sequence[tuple[Document, ReadFrom, str]], sources: Sequence[Source]
+) -> list[tuple[Document, ReadFrom, str]]:
+    """Documents of which only the id is known with the texts that another source has for these ids."""
+    known = {d.id: d.text for s in sources for d in s.documents or () if d.id and d.text}
+    return [
+        (d if d.text or d.id not in known else d._replace(text=known[d.id]), stage, ref) for d, stage, ref in documents
+    ]
 
 
 def _active(sources: Sequence[Source]) -> list[Source]:
@@ -160,12 +170,13 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
     ids: set[str] = set()
     for source in active:
         for d in source.documents or ():
-            if fold(d.text) in texts if d.text else (d.id or "") in ids:
+            folded, own_id = fold(d.text) if d.text else "", d.id or ""
+            if folded in texts if d.text else own_id in ids:
                 continue
             if d.text:
-                texts.add(fold(d.text))
+                texts.add(folded)
             if d.id or not d.text:
-                ids.add(d.id or "")
+                ids.add(own_id)
             own = source.stage == "tool" and source.structured  # read out of the tool's result itself
             items.append((d, source.stage, source.ref, "" if own else source.text))
     if not any(d.text for d, *_ in items):

@@ -21,7 +21,7 @@ def turn_of(
     limit = options.max_text
     answer, call = unit.answer_pair
     state: AnswerState = "captured" if answer else "failed" if unit.failed else "not_captured"
-    passages = tuple(
+    passages = [
         _passage(
             id=d.id or f"t{number}.p{rank}",
             text=d.text[:limit] if d.text else None,
@@ -37,10 +37,11 @@ def turn_of(
             span_ref=ref,
         )
         for rank, (d, stage, ref) in enumerate(evidence.found[: options.max_passages], 1)
-    )
+    ]
     answer_step = call or (unit.calls[-1] if unit.calls else None)
     user = unit.user
     facts = _facts(unit)
+    resource = unit.root.span.resource
     return _turn(
         turn_id=f"{unit.root.span.trace_id}:{unit.root.span.span_id}",
         number=number,
@@ -50,13 +51,13 @@ def turn_of(
         answer=answer[:limit] if answer else None,
         answer_state=state,
         retrieval=evidence.state,
-        passages=passages,
+        passages=tuple(passages),
         tool_calls=evidence.tools,
         root_ref=unit.root.span.ref,
         answer_ref=(answer_step or unit.root).span.ref,
         trace_ids=tuple(unit.traces),
         model=_text(answer_step.fact("model")) if answer_step else None,
-        app_version=_text(facts.get("app_version")) or _text(unit.root.span.resource.get("service.version")),
+        app_version=_text(facts.get("app_version")) or _text(resource.get("service.version")),
         prompt_name=_text(facts.get("prompt_name")),
         prompt_version=_text(facts.get("prompt_version")),
         environment=environment_of(unit.root),
@@ -88,22 +89,25 @@ _FACTS = frozenset({"app_version", "prompt_name", "prompt_version", "tags", "fee
 
 def _facts(unit: Unit) -> dict[str, Any]:
     """Facts of the answering call, the outermost step and the wrappers between them; the first that knows one wins."""
-    steps = [step for step in dict.fromkeys((unit.call, unit.root, *unit.path)) if step is not None]
     found: dict[str, Any] = {}
-    for step in steps:
-        for name in step.shape.facts:
+    for step in (unit.call, unit.root, *unit.path):
+        for name in step.shape.facts if step is not None else ():
             if name in _FACTS and found.get(name) is None:
                 found[name] = step.fact(name)
     return found
 
 
 def _text(value: Any) -> str | None:
+    if value is None:
+        return None
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int | float) else None
 
 
 def _tags(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list | tuple) else ()
