@@ -4,10 +4,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from otel_drift.links import Links
 from otel_drift.model import SEVERITY_SCORES, Annotation, Finding, Session, Severity, Target, Turn, Unit, worst
+from otel_drift.passage_mark import PassageMark
 from otel_drift.report.escape import terminal_safe
 
 SEVERITY_NAME = "drift_severity"
@@ -136,7 +138,8 @@ def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
             environment=(turn.environment if turn else None) or unit.session.environment,
         )
 
-    made = [value(unit.audit, found, severity, SEVERITY_SCORES[severity])]
+    whole = value(unit.audit, found, severity, SEVERITY_SCORES[severity])
+    made = [replace(whole, passages=_passages(unit, found))]
     for one in types:
         of_type = [finding for finding in found if finding.type == one]
         label = worst([finding.severity for finding in of_type])
@@ -148,6 +151,31 @@ def _of_span(unit: Unit, ref: str, found: list[Finding]) -> list[Annotation]:
     made.append(value(SEVERITY_NAME, found, severity, SEVERITY_SCORES[severity]))
     made.append(value(TYPE_NAME, gravest, gravest[0].type, None))
     return made
+
+
+def _passages(unit: Unit, found: Sequence[Finding]) -> tuple[PassageMark, ...]:
+    """The passages that conflict, each with the worst severity, where the report says from which span it was read."""
+    conflicts = {one["event_id"]: one for one in (unit.report or {}).get("conflicts", ()) if "span_ref_a" in one}
+    concerned: dict[tuple[str, str, str], list[tuple[Finding, str]]] = {}
+    for finding in found:
+        conflict = conflicts.get(finding.event_id, {})
+        for side, other in ("ab", "ba"):
+            if ref := conflict.get(f"span_ref_{side}"):
+                passage = (ref, conflict[f"source_{side}"], conflict[f"text_sha256_{side}"])
+                concerned.setdefault(passage, []).append((finding, conflict[f"source_{other}"]))
+    return tuple(
+        PassageMark(*passage, worst([finding.severity for finding, _ in said]), _conflicts_with(said))
+        for passage, said in sorted(concerned.items())
+    )
+
+
+def _conflicts_with(said: Sequence[tuple[Finding, str]]) -> str:
+    """With which passages, by their ids; what they say, and of which judge the finding is, stands on the answer."""
+    sentences = [
+        f"{_what(finding)} with {other}, {finding.severity}, confidence {finding.confidence:.2f}."
+        for finding, other in said
+    ]
+    return _cut(terminal_safe("\n".join(sentences), multiline=True), LONGEST_EXPLANATION)
 
 
 def _overall(unit: Unit, target: Target, found: list[Finding]) -> list[Annotation]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from otel_drift.passage_mark import PassageMark
+
 Value: TypeAlias = str | bool | int | float | bytes | list[Any] | dict[str, Any] | None
 """An attribute value as OTLP's ``AnyValue`` allows (arrays and key-value lists become list and dict)."""
 
@@ -348,7 +350,8 @@ class Annotation:
     `id` is derived from those and stays the same over revisions; `revision` counts from 1. `score` is None and
     `error_type` set for outcomes that are no verdict (inconclusive, not applicable). `start` and `end` are the
     audited span's times, so that an audit span can be placed inside the audited window. `environment` is the audited
-    application's.
+    application's. `passages` are those it concerns, for platforms that annotate documents; a withdrawn one has them as
+    they were.
     """
 
     id: str
@@ -369,6 +372,7 @@ class Annotation:
     links: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     environment: str | None = None
+    passages: tuple[PassageMark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

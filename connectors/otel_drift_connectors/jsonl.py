@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,9 @@ def _line(annotation: Annotation) -> bytes:
     record |= {field.name: getattr(annotation, field.name) for field in fields(annotation) if field.name != "id"}
     record["links"] = list(annotation.links)
     record["metadata"] = dict(annotation.metadata)
+    record["passages"] = [asdict(one) for one in annotation.passages]
+    if not annotation.passages:
+        del record["passages"]
     try:
         return orjson.dumps(record) + b"\n"
     except TypeError:  # lone surrogates, huge integers

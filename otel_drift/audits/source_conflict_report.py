@@ -12,6 +12,7 @@ from otel_drift.audits.factual_drift_quotes import covering_sentences, find_quot
 from otel_drift.audits.source_conflict_answer import ConflictAnswer, ConflictSeverity
 from otel_drift.audits.source_conflict_sources import Sources, sources_of
 from otel_drift.model import Session, Severity, Turn
+from otel_drift.passage_mark import text_sha256
 from otel_drift.redaction import opaque
 
 RANKS: Mapping[str, int] = {"MINOR": 0, "MATERIAL": 1, "CRITICAL": 2}
@@ -153,6 +154,8 @@ def _conflict(
             f"title_{side}": passage.title,
             f"quote_{side}": words,
             f"span_{side}": span,
+            f"span_ref_{side}": passage.span_ref,
+            f"text_sha256_{side}": text_sha256(passage.text or ""),
         }
     disclosed = conflict.disclosed if turn.answered else None
     voiced = verbatim(turn.answer or "", conflict.disclosure_quote)[0] if conflict.disclosure_quote else None

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from otel_drift.model import Annotation, Attempt, Finding, JudgeAnswer, PromptRef, Session, Unit
+from otel_drift.passage_mark import PassageMark
 
 T = TypeVar("T")
 
@@ -114,18 +115,21 @@ def finding_from_json(text: str) -> Finding:
 def annotation_to_json(annotation: Annotation) -> str:
     """An annotation as JSON, without its revision: equal text means nothing changed."""
     kept = _shallow(annotation)
-    del kept["revision"]
+    del kept["revision"], kept["passages"]
+    if annotation.passages:  # else it is what it was before there were any: nothing new, no new revision
+        kept["passages"] = [_shallow(one) for one in annotation.passages]
     return to_json(kept)
 
 
 def annotation_from_json(text: str, revision: int) -> Annotation:
     """The inverse of `annotation_to_json`."""
     kept = from_json(text)
-    return Annotation(**{**kept, "revision": revision, "links": tuple(kept["links"])})
+    passages = tuple(PassageMark(**one) for one in kept.pop("passages", ()))
+    return Annotation(**{**kept, "revision": revision, "links": tuple(kept["links"]), "passages": passages})
 
 
 def withdrawn(text: str) -> str:
-    """The JSON of an annotation, turned into the one that takes it back."""
+    """The JSON of an annotation, turned into the one that takes it back, also from the passages it was about."""
     kept = from_json(text)
     kept.update(withdrawn=True, label="withdrawn", score=None, explanation=None, error_type=None, links=[], metadata={})
     return to_json(kept)

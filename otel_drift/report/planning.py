@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -76,6 +76,9 @@ def print_plan(console: Console, audit: str, session: Session, plan: Plan) -> No
     console.print(line)
     for one in _annotations(plan):
         console.print(Text(f"   would write {_written(one)}", style="dim"))
+        for mark in one.passages:
+            where = f"document {terminal_safe(mark.passage_id)} of span {terminal_safe(mark.span_ref)}"
+            console.print(Text(f"   would write {one.name} = {mark.label} on {where} (Phoenix alone)", style="dim"))
 
 
 def print_plan_totals(
@@ -101,7 +104,10 @@ def _annotations(plan: Plan) -> Sequence[Annotation]:
 
 def _annotation_record(one: Annotation) -> dict[str, Any]:
     names = ("id", "name", "target", "trace_id", "span_id", "session_id", "label", "score")
-    return {name: getattr(one, name) for name in names}
+    record: dict[str, Any] = {name: getattr(one, name) for name in names}
+    if one.passages:
+        record["passages"] = [asdict(mark) for mark in one.passages]
+    return record
 
 
 def _written(one: Annotation) -> str:
