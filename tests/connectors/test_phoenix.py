@@ -157,7 +157,7 @@ def test_broken_spans_are_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPa
 def _project() -> Any:
     from otel_drift_connectors.phoenix.server import Project
 
-    return Project("recorded", "/v1/projects/x")
+    return Project("recorded", "x")
 
 
 def test_environment_variables_and_options(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,26 @@ class Phoenix:
         params = params or {"identifier": "otel-drift"}
         return self.listed(f"/v1/projects/{project}/{target}_annotations", limit=1000, **params)
 
+    def documents(self, span_id: str) -> list[dict[str, Any]]:
+        """What stands on the documents of a span, whoever wrote it; the REST API does not tell."""
+        fields = "id name identifier annotatorKind label score explanation documentPosition updatedAt"
+        found = self._of_span(span_id, f"documentEvaluations {{ {fields} }}")
+        return sorted(found["documentEvaluations"], key=lambda one: (one["documentPosition"], one["id"]))
+
+    def retrieval_metrics(self, span_id: str) -> list[dict[str, Any]]:
+        """What Phoenix makes of the scores of a span's documents."""
+        found: list[dict[str, Any]] = self._of_span(
+            span_id, "documentRetrievalMetrics { evaluationName ndcg precision hit }"
+        )["documentRetrievalMetrics"]
+        return found
+
+    def _of_span(self, span_id: str, fields: str) -> dict[str, Any]:
+        query = f'{{ getSpanByOtelId(spanId: "{span_id}") {{ {fields} }} }}'
+        answer = self.http.post("/graphql", json={"query": query}).json()
+        assert "errors" not in answer, answer
+        span: dict[str, Any] = answer["data"]["getSpanByOtelId"]
+        return span
+
     def annotate(self, target: str, **row: Any) -> str:
         """Leave an annotation as a person or another program does; returns its id."""
         body = {"data": [{"annotator_kind": "HUMAN", "identifier": "", **row}]}

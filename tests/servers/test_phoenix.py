@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -310,6 +311,102 @@ def test_an_audit_is_written_back_found_and_withdrawn(phoenix: Phoenix, otel_dri
     assert [(one["result"]["label"], one["result"]["score"]) for one in left] == [("NONE", 0.0)] * 2
 
 
+DESK = "Cameras are lent for seven days at a time. Lenses go back after three days."
+LAB = "A borrowed camera has to be returned within 48 hours."
+HOURS = "The desk opens at nine and is closed on Sundays."
+
+
+def test_passages_that_conflict_are_annotated_where_they_were_retrieved(phoenix: Phoenix, otel_drift: Cli) -> None:
+    """Label-only, beside what people said of the same document; twice the same; what is no longer found is gone."""
+    retriever, answer = retrieved(phoenix, "lending", (HOURS, DESK, LAB))
+    named = {"name": "source_conflict", "result": {"label": "fine", "score": 1}}
+    phoenix.annotate("document", span_id=retriever, document_position=1, **named)
+    (of_people,) = phoenix.documents(retriever)
+    audit = partial(audited, phoenix, otel_drift, "lending", audits="source_conflict")
+
+    audit(conflicting(("t1.p2", DESK), ("t1.p3", LAB)), "ledger.db")
+
+    first = phoenix.documents(retriever)
+    ours = [one for one in first if one["identifier"] == "otel-drift"]
+    assert [one for one in first if one not in ours] == [of_people]
+    assert [one["documentPosition"] for one in ours] == [1, 2]
+    assert [(one["name"], one["label"], one["score"], one["annotatorKind"]) for one in ours] == [
+        ("source_conflict", "CRITICAL", None, "LLM")
+    ] * 2
+    assert [one["explanation"] for one in ours] == [
+        "Possible undisclosed conflict with paper-2, CRITICAL, confidence 0.90.",
+        "Possible undisclosed conflict with paper-1, CRITICAL, confidence 0.90.",
+    ]
+    assert phoenix.retrieval_metrics(retriever) == []
+    assert "source_conflict" in {one["name"] for one in phoenix.annotations("lending", "span", span_ids=answer)}
+
+    for ledger in ("ledger.db", "another.db"):  # as after a crash: a second ledger owes everything again
+        audit(conflicting(("t1.p2", DESK), ("t1.p3", LAB)), ledger)
+    assert phoenix.documents(retriever) == first  # not even written again
+
+    audit(conflicting(("t1.p2", DESK), ("t1.p1", HOURS)), "ledger.db", model_name="openai/second")
+    ours = [one for one in phoenix.documents(retriever) if one["identifier"] == "otel-drift"]
+    assert [(one["documentPosition"], one["label"]) for one in ours] == [(0, "CRITICAL"), (1, "CRITICAL")]
+
+    audit(conflicting(), "ledger.db", model_name="openai/third")
+    assert phoenix.documents(retriever) == [of_people]
+
+
+def test_a_muted_conflict_is_taken_off_its_documents_and_comes_back(phoenix: Phoenix, otel_drift: Cli) -> None:
+    """Documents without ids are told by their text; what people decide is written by the next run."""
+    retriever, _ = retrieved(phoenix, "muted", (DESK, HOURS, LAB), ids=False)
+    answer = conflicting(("t1.p1", DESK), ("t1.p3", LAB))
+
+    def standing() -> list[tuple[int, str]]:
+        audited(phoenix, otel_drift, "muted", answer, "ledger.db", audits="source_conflict")
+        return [(one["documentPosition"], one["explanation"]) for one in phoenix.documents(retriever)]
+
+    def ledger(*arguments: str) -> str:
+        done = otel_drift(*arguments, "--ledger", "ledger.db")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = standing()
+    assert [place for place, _ in first] == [0, 2]
+    event = json.loads(ledger("findings", "--format", "json").splitlines()[0])["example"]["event_id"]
+    mute = json.loads(ledger("mute", "add", event, "--why", "known", "--format", "json"))["mute_id"]
+    assert standing() == []
+    ledger("mute", "remove", str(mute))
+    assert standing() == first
+
+
+def retrieved(phoenix: Phoenix, project: str, passages: Sequence[str], *, ids: bool = True) -> tuple[str, str]:
+    """Ingest a turn whose retriever returned these; returns the span ids of retriever and answer."""
+    asked = ("How long may I keep a camera?", "", "You may keep a camera for seven days.")
+    root, retriever, chat = conversation(f"{project}-1", turns=[asked])
+    documents = [
+        {"content": text, "score": 0.5, **({"id": f"paper-{place}"} if ids else {})}
+        for place, text in enumerate(passages)
+    ]
+    found = {**retriever.attributes, "gen_ai.retrieval.documents": json.dumps(documents)}
+    if not ids:  # which OpenInference allows
+        found = {"openinference.span.kind": "RETRIEVER", "session.id": f"{project}-1", "input.value": asked[0]}
+        found |= {f"retrieval.documents.{place}.document.content": text for place, text in enumerate(passages)}
+    phoenix.ingest(project, [root, replace(retriever, attributes=found), chat])
+    return retriever.span_id, chat.span_id
+
+
+def conflicting(*sides: tuple[str, str]) -> dict[str, Any]:
+    """A judge's answer: two passages, by reference and quote, contradict each other; none do without them."""
+    conflicts = []
+    if sides:
+        (one, words), (other, other_words) = sides
+        conflicts.append(
+            {
+                "source_a": one, "claim_a": "One limit.", "quote_a": words,
+                "source_b": other, "claim_b": "Another limit.", "quote_b": other_words,
+                "severity": "CRITICAL", "explanation": "Both cannot be the limit.", "confidence": 0.9,
+                "disclosed": False, "disclosure_quote": None,
+            }
+        )  # fmt: skip
+    return {"conflicts": conflicts, "conflict_notes": "They disagree." if sides else ""}
+
+
 SPAN_FILTERS = (
     "annotations['drift_severity'].label == 'CRITICAL'",
     "annotations['factual_drift.contradiction'].label in ['CRITICAL', 'MAJOR']",
@@ -400,14 +497,23 @@ def critical(phoenix: Phoenix, otel_drift: Cli, project: str, session_id: str) -
     return spans
 
 
-def audited(phoenix: Phoenix, otel_drift: Cli, project: str, answer: dict[str, Any], ledger: str) -> None:
+def audited(
+    phoenix: Phoenix,
+    otel_drift: Cli,
+    project: str,
+    answer: dict[str, Any],
+    ledger: str,
+    *,
+    audits: str = "factual_drift",
+    model_name: str = "openai/scripted",
+) -> None:
     def judge(request: Request) -> Reply:
         return Reply(answer)
 
     with ModelServer(judge) as model:
         run = otel_drift(
             "audit", f"phoenix:{phoenix.url}?project={project}", "--since", "24h", "--ledger", ledger,
-            "--model", "openai/scripted", "--api-base", model.url, env={"OPENAI_API_KEY": "sk-test"},
+            "--audits", audits, "--model", model_name, "--api-base", model.url, env={"OPENAI_API_KEY": "sk-test"},
         )  # fmt: skip
     assert run.returncode == 0, run.stderr
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from otel_drift.errors import ConfigError, PlatformError
+from otel_drift.model import Annotation
 from otel_drift.platform import Params, Platform, Target
 
 DEFAULT_URL = "http://localhost:6006"
@@ -20,15 +21,21 @@ IDENTIFIER = "otel-drift"
 
 REMEDY = "set PHOENIX_API_KEY to a key of this server (Settings, API Keys)"
 _SHOWN = 10
+_EMBEDDED_JUDGE = "rules"
 _URLS = ("PHOENIX_ENDPOINT", "PHOENIX_COLLECTOR_ENDPOINT", "PHOENIX_BASE_URL")
 """As Phoenix's own client reads them (arize-phoenix-client 3.5.0); a collector's may end in the OTLP path."""
 
 
 class Project(NamedTuple):
-    """A project: its `name`, and the `path` of the API under which everything of it lies."""
+    """A project: its `name` and its `id`. The id makes the path, as a name may hold a slash."""
 
     name: str
-    path: str
+    id: str
+
+    @property
+    def path(self) -> str:
+        """Of the API, under which everything of the project lies."""
+        return f"/v1/projects/{quote(self.id, safe='')}"
 
 
 class Server:
@@ -105,7 +112,7 @@ class Server:
 
     @cached_property
     def project(self) -> Project:
-        """The project wanted, by its name. Its id makes the path: a name may hold a slash.
+        """The project wanted, by its name.
 
         Raises:
             ConfigError: there is none of that name; says which there are. Else as of `version`.
@@ -115,7 +122,7 @@ class Server:
         names = []
         for item in self.pages("/v1/projects", limit=1000):
             if item.get("name") == self.wanted:
-                return Project(self.wanted, f"/v1/projects/{quote(str(item['id']), safe='')}")
+                return Project(self.wanted, str(item["id"]))
             names.append(str(item.get("name")))
         known = ", ".join(name[:60] for name in sorted(names)[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
         shown = known if len(known) <= 200 else known[:199] + "…"
@@ -160,9 +167,28 @@ class Server:
             if cursor is None:
                 return
 
+    def graphql(self, query: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask by GraphQL, which alone reads and marks documents; returns the ``data`` of the answer.
+
+        Sent again where the answer got lost: only for what may be done twice.
+
+        Raises:
+            PlatformError: it refuses, or cannot be reached.
+        """
+        answer = self.http.post("/graphql", {"query": query, "variables": variables}).json()
+        data = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(data, dict) or answer.get("errors"):
+            raise PlatformError(f"phoenix: {self.http.url} refused a GraphQL request")
+        return data
+
     def close(self) -> None:
         """Close the connections."""
         self.http.close()
+
+
+def annotator_kind(annotation: Annotation) -> str:
+    """Who spoke, in Phoenix's words: a model, or the embedded judge."""
+    return "CODE" if annotation.metadata.get("judge", _EMBEDDED_JUDGE) == _EMBEDDED_JUDGE else "LLM"
 
 
 def detail(error: PlatformError) -> str:

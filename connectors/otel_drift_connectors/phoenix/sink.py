@@ -1,25 +1,28 @@
-"""Sink ``phoenix``: findings as annotations of spans, traces and sessions, under one identifier."""
+"""Sink ``phoenix``: findings as annotations of spans, traces, sessions and documents, under one identifier."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from otel_drift.errors import PlatformError
+from otel_drift.errors import ConfigError, PlatformError, RetryablePlatformError
 from otel_drift.model import Annotation, Rejection, Target, WriteReport
+from otel_drift_connectors.phoenix import documents
 from otel_drift_connectors.phoenix.filters import chunks
-from otel_drift_connectors.phoenix.server import IDENTIFIER, Server
+from otel_drift_connectors.phoenix.server import IDENTIFIER, Server, annotator_kind
+
+log = logging.getLogger(__name__)
 
 BATCH = 100
 """Annotations in one request. A large synchronous one holds the database: 1,000 took 11 s, others waited (measured)."""
 _TARGETS: tuple[Target, ...] = ("span", "trace", "session")
-_EMBEDDED_JUDGE = "rules"
 _WITHDRAWN = {"label": "NONE", "score": 0.0, "explanation": "Withdrawn: no longer found."}
 
 
@@ -39,7 +42,7 @@ class PhoenixSink:
     ``otel-drift``, and no others are touched. What is withdrawn becomes ``NONE`` with score 0 and is then deleted,
     which a key may not be allowed: then it stays ``NONE``. A session that Phoenix does not know, because its spans name
     it by another attribute than ``session.id``, has its values on its first trace. What is about a span or trace that
-    has not arrived is refused for now.
+    has not arrived is refused for now. The passages that a value of ``source_conflict`` is about are annotated too.
 
     Args:
         target: ``[URL][?project=NAME]``; see `Server`.
@@ -78,11 +81,11 @@ class PhoenixSink:
             Rejection(one.id, f"Phoenix does not have this {one.target} yet", retryable=True)
             for one in current.homeless
         ]
-        nothing_there = [one.id for one in gone.homeless]
-        return WriteReport(
-            written=tuple(dict.fromkeys([*gone.stored, *nothing_there, *current.stored])),
-            rejected=(*gone.refused, *current.refused, *late),
-        )
+        done = dict.fromkeys([*gone.stored, *(one.id for one in gone.homeless), *current.stored])
+        unmarked = self._marked([one for one in annotations if one.id in done])
+        for one in unmarked:
+            done.pop(one.annotation_id, None)
+        return WriteReport(written=tuple(done), rejected=(*gone.refused, *current.refused, *late, *unmarked))
 
     def close(self) -> None:
         """Close the connections."""
@@ -148,6 +151,21 @@ class PhoenixSink:
                 outcome.refused.append(Rejection(batch[0].id, f"Phoenix refused it ({answer.status})"))
         return missing
 
+    def _marked(self, annotations: Sequence[Annotation]) -> list[Rejection]:
+        """Annotate the documents that conflict; returns the values for which that has to be tried again."""
+        about = [one for one in annotations if one.target == "span" and one.name == documents.CONFLICTS]
+        if not about:
+            return []
+        try:
+            self._delete(documents.update(self._server, about))
+        except RetryablePlatformError:
+            return [
+                Rejection(one.id, "Phoenix did not take what it says of documents", retryable=True) for one in about
+            ]
+        except (PlatformError, ConfigError) as error:
+            log.info("no document is annotated: %s", error)
+        return []
+
     def _delete(self, ids: Iterable[str]) -> None:
         """Delete annotations by their ids, which only GraphQL can. Where it may not, they stay as they are."""
         mutations = list(_deletions(dict.fromkeys(ids)))
@@ -170,7 +188,7 @@ def _row(target: Target, one: Annotation) -> dict[str, Any]:
     return {
         f"{target}_id": _target_id(target, one),
         "name": one.name,
-        "annotator_kind": "CODE" if one.metadata.get("judge", _EMBEDDED_JUDGE) == _EMBEDDED_JUDGE else "LLM",
+        "annotator_kind": annotator_kind(one),
         "identifier": IDENTIFIER,
         "result": result,
         "metadata": metadata,
@@ -197,8 +215,9 @@ def _deletions(ids: Iterable[str]) -> Iterator[str]:
         except binascii.Error:
             continue
         by_kind.setdefault(kind, []).append(one)
-    for kind, mutation in (("SpanAnnotation", "deleteSpanAnnotations"), ("TraceAnnotation", "deleteTraceAnnotations")):
+    for kind in ("SpanAnnotation", "TraceAnnotation", "DocumentAnnotation"):
         if kind in by_kind:
+            mutation = f"delete{kind}s"
             yield f"{mutation}(input: {{annotationIds: {json.dumps(by_kind[kind])}}}) {{ __typename }}"
     for number, one in enumerate(by_kind.get("ProjectSessionAnnotation", ())):
         yield f"s{number}: deleteProjectSessionAnnotation(id: {json.dumps(one)}) {{ __typename }}"
