@@ -75,7 +75,7 @@ class JsonValues:
             if not window.fill():
                 return len(window.data)
 
-    def parsed(self, piece: bytes) -> Any:
+    def parsed(self, piece: bytes | memoryview) -> Any:
         """The value that `piece` is, or NOTHING where it is not exactly one."""
         try:
             value = orjson.loads(piece)

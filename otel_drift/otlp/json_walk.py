@@ -39,6 +39,7 @@ from otel_drift.otlp.window import ByteWindow
 PAGE = 16
 
 _SPACE = re.compile(rb"[\s,\x1e]*")
+_LINE_END = b" \t\r\n,]"
 _KEY = re.compile(rb'"([^"\\]{0,200})"\s*:')
 _KEY_BYTES = 300
 _DOCUMENT = rb'\{\s*"(?P<document>resource(?:Spans|Logs|Metrics|_spans|_logs|_metrics)|info|data)"\s*:'
@@ -147,7 +148,9 @@ class JsonWalk:
         """Read the line as one document; failing that, say so, and its documents are walked."""
         window = self._window
         end = self._values.line_end()
-        piece = window.data[window.pos : end].rstrip(b" \t\r\n,]")
+        piece: bytes | memoryview = memoryview(window.data)[window.pos : end]
+        if piece and piece[-1] in _LINE_END:
+            piece = bytes(piece).rstrip(_LINE_END)
         spans = self._usual.spans(piece)
         if spans is not None:
             self._faults = 0
@@ -163,7 +166,7 @@ class JsonWalk:
         self._no_line_before = window.offset + (end - window.pos or LINE)
         if len(piece) > 1 and self._line_follows(end):
             # A broken line must not take its neighbours along: walk it on its own.
-            inner = JsonWalk(ByteWindow.over(piece, offset=window.offset, line=window.line), self._decoding)
+            inner = JsonWalk(ByteWindow.over(bytes(piece), offset=window.offset, line=window.line), self._decoding)
             inner._no_line_before = self._no_line_before
             yield from inner.records()
             window.pos += len(piece)

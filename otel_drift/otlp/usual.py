@@ -120,9 +120,9 @@ class UsualRequests:
         self._decode = msgspec.json.Decoder(_Request).decode
         self._misses = 0
 
-    def spans(self, document: bytes) -> list[Span] | None:
+    def spans(self, document: bytes | memoryview) -> list[Span] | None:
         """The spans of a request; None where it is not of the usual shape."""
-        if self._misses > _USELESS or not document.startswith(_BEGINNING):
+        if self._misses > _USELESS or document[: len(_BEGINNING)] != _BEGINNING:
             return None
         if len(document) > self._decoding.limits.max_text:  # it may hold an over-long text
             return None

@@ -37,7 +37,7 @@ class ByteWindow:
         """Read more; False at the end. Each call at least doubles what is unread, so looking again stays linear."""
         if self.ended:
             return False
-        rest = self.data[self.pos :] if self.pos else self.data
+        rest = memoryview(self.data)[self.pos :]
         chunk = self._read(max(CHUNK, len(rest)))
         if not chunk:
             self.ended = True
@@ -45,7 +45,7 @@ class ByteWindow:
         self._lines = self.line
         self._counted = 0
         self._offset += self.pos
-        self.data = rest + chunk
+        self.data = b"".join((rest, chunk))
         self.pos = 0
         return True
 
