@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ledger_samples import ANSWER, PROMPT, TASK, annotation, finding, session, unit
+from ledger_samples import ANSWER, PROMPT, TASK, annotation, conflicting, finding, session, unit
 from otel_drift import findings
 from otel_drift.delivery import deliver
 from otel_drift.errors import LedgerError
@@ -305,6 +305,22 @@ class LedgerContract:
         }
         commit(ledger, unit(content_sha256="fingerprint-3"))
         assert take(ledger) == []
+
+    def test_passages_are_kept_and_a_withdrawal_still_names_them(self, ledger: Ledger) -> None:
+        """So that a sink finds what it wrote on them; said again they are nothing new."""
+        one = conflicting(("desk", "lab"), ("desk", "prompt"))
+        commit(ledger, one)
+        assert [(said.name, said.passages) for said in take(ledger)] == [
+            (said.name, said.passages) for said in findings.annotations(one)
+        ]
+        commit(ledger, replace(one, findings=one.findings[::-1], content_sha256="fingerprint-2"))
+        assert [said.name for said in take(ledger) if said.passages] == []
+
+        commit(ledger, unit(audit="source_conflict", content_sha256="fingerprint-3"))
+        (gone,) = [said for said in take(ledger) if said.passages]
+        assert (gone.name, gone.withdrawn, gone.passages) == (
+            "source_conflict", True, findings.annotations(one)[0].passages,
+        )  # fmt: skip
 
     def test_an_annotation_that_returns_after_withdrawal_is_written_again(self, ledger: Ledger) -> None:
         commit(ledger, unit(finding(3)))

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from alerting import LINKS, Remembering
-from ledger_samples import ANSWER, PROMPT, TASK, finding, ref, session, unit
+from ledger_samples import ANSWER, PROMPT, TASK, conflicting, finding, ref, session, unit
 from otel_drift import comparison, findings, labels
 from otel_drift.alerts import AlertDuty, Channel, Findings, Pace
 from otel_drift.errors import ConfigError
@@ -324,6 +324,18 @@ class DeskContract:
         assert ledger.find_unit("unit-3", "fingerprint-3", told("shop|s3", "s3")) == replace(
             third, calls=0, input_tokens=0, output_tokens=0, cost=0.0, attempts=(), session=told("shop|s3", "s3")
         )
+
+    def test_a_mute_takes_its_passages_off_and_leaves_the_others_as_they_were(self, ledger: Ledger) -> None:
+        """Said anew without the session's texts, the passages are still the same ones."""
+        one = conflicting(("desk", "lab"), ("desk", "poster"))
+        commit(ledger, one)
+        take(ledger)
+
+        mute = ledger.mute("conflict-0", why="known")
+        left = findings.annotations(replace(one, findings=one.findings[1:]))[0]
+        assert take(ledger)["span", "source_conflict"].passages == left.passages
+        ledger.unmute(mute["mute_id"])
+        assert take(ledger)["span", "source_conflict"].passages == findings.annotations(one)[0].passages
 
     def test_a_mute_ends_by_itself_or_when_taken_back(self, ledger: Ledger) -> None:
         commit(ledger, drifted())

@@ -102,6 +102,23 @@ def unit(*findings: Finding, **changes: Any) -> Unit:
     return replace(made, **changes)
 
 
+def conflicting(*pairs: tuple[str, str], **changes: Any) -> Unit:
+    """A unit of source_conflict: pairs of passages, of which all but ``prompt`` were read from a span of turn 2."""
+    report = []
+    for number, pair in enumerate(pairs):
+        conflict: dict[str, Any] = {"event_id": f"conflict-{number}"}
+        for side, passage in zip("ab", pair, strict=True):
+            conflict[f"source_{side}"] = passage
+            conflict[f"span_ref_{side}"] = None if passage == "prompt" else ref(2)
+            conflict[f"text_sha256_{side}"] = f"hash of {passage}"
+        report.append(conflict)
+    found = [
+        finding(3, event_id=one["event_id"], audit="source_conflict", type="UNDISCLOSED_CONFLICT", quotes=pair)
+        for one, pair in zip(report, pairs, strict=True)
+    ]
+    return unit(*found, audit="source_conflict", report={"conflicts": report}, **changes)
+
+
 def annotation(number: int = 1, **changes: Any) -> Annotation:
     made = Annotation(
         id=f"{number:032x}",

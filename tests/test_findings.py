@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_samples import SECOND, START, finding, ref, session, span, trace, unit
+from ledger_samples import SECOND, START, conflicting, finding, ref, session, span, trace, unit
 from otel_drift.findings import LONGEST_EXPLANATION, annotation_id, annotations, slug, type_name, unit_record
-from otel_drift.model import Annotation, Unit
+from otel_drift.model import Annotation, Finding, Unit
+from otel_drift.passage_mark import PassageMark
 
 
 def said(one: Unit) -> list[tuple[str, str, str, float | None]]:
@@ -52,6 +53,45 @@ def test_targets_carry_the_ids_and_times_of_what_was_audited() -> None:
     assert (on_session.start, on_session.end) == (START + 60 * SECOND, START + 250 * SECOND)
     assert on_span.links == (ref(1),)
     assert on_session.links == (ref(3),)
+
+
+def test_a_conflict_names_its_passages_without_their_texts() -> None:
+    one = conflicting(("desk", "lab"), ("desk", "prompt"))
+    words = "Possible undisclosed conflict with {}, MAJOR, confidence 0.90."
+
+    assert named(one, "span", "source_conflict").passages == (
+        PassageMark(ref(2), "desk", "hash of desk", "MAJOR", "\n".join(map(words.format, ("lab", "prompt")))),
+        PassageMark(ref(2), "lab", "hash of lab", "MAJOR", words.format("desk")),
+    )
+    assert not any(made.passages for made in annotations(one) if made != named(one, "span", "source_conflict"))
+
+
+def test_the_worst_conflict_of_a_passage_counts_and_what_people_refused_does_not() -> None:
+    one = conflicting(("desk", "lab"), ("desk", "desk 2"))
+    mild, grave = one.findings
+
+    def marks(*findings: Finding) -> list[tuple[str, str]]:
+        made = named(replace(one, findings=findings), "span", "source_conflict").passages
+        return [(mark.passage_id, mark.label) for mark in made]
+
+    grave = replace(grave, severity="CRITICAL")
+    assert marks(mild, grave) == [("desk", "CRITICAL"), ("desk 2", "CRITICAL"), ("lab", "MAJOR")]
+    assert marks(mild, grave) == marks(grave, mild)
+    assert marks(replace(mild, status="rejected"), grave) == [("desk", "CRITICAL"), ("desk 2", "CRITICAL")]
+    assert marks(mild, replace(grave, muted="known")) == [("desk", "MAJOR"), ("lab", "MAJOR")]
+
+
+def test_ids_of_passages_are_made_safe_and_cut() -> None:
+    one = conflicting(("desk", "\x1b[31mlab" + "x" * 2_000))
+    said = named(one, "span", "source_conflict").passages[1].explanation
+    assert "\x1b" not in said
+    assert len(said) <= LONGEST_EXPLANATION
+
+
+def test_a_report_of_an_older_version_names_no_passages() -> None:
+    one = conflicting(("desk", "lab"))
+    old = [{"event_id": "conflict-0", "source_a": "desk", "source_b": "lab"}]
+    assert named(replace(one, report={"conflicts": old}), "span", "source_conflict").passages == ()
 
 
 def test_several_findings_of_one_answer_make_one_value_a_name_and_the_worst_is_the_label() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ledger_samples import annotation
 from otel_drift.errors import ConfigError, SinkError
+from otel_drift.passage_mark import PassageMark
 from otel_drift.protocols import Sink
 from otel_drift_connectors.jsonl import JsonlSink
 
@@ -61,6 +62,17 @@ def test_a_record_says_everything(file: Path) -> None:
         "links": list(one.links),
         "metadata": {"severity": "MAJOR", "confidence": 0.9},
     }
+
+
+def test_a_record_names_the_passages_it_concerns(file: Path) -> None:
+    mark = PassageMark("t:s", "doc-1", "ab", "MAJOR", "Possible undisclosed conflict with doc-2.")
+
+    JsonlSink(str(file)).write([annotation(1, passages=(mark,))])
+
+    assert records(file)[0]["passages"] == [
+        {"span_ref": "t:s", "passage_id": "doc-1", "text_sha256": "ab", "label": "MAJOR",
+         "explanation": "Possible undisclosed conflict with doc-2."}
+    ]  # fmt: skip
 
 
 def test_it_is_a_sink_with_an_absolute_name(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from ledger_samples import SECOND, START, annotation, finding, ref, session, span, trace, unit
+from ledger_samples import SECOND, START, annotation, conflicting, finding, ref, session, span, trace, unit
 from otel_drift import findings
 from otel_drift.errors import ConfigError, SinkError
 from otel_drift.protocols import Sink
 from otel_drift_connectors.otlp import OtlpSink
+from otel_drift_connectors.otlp.records import attributes
 from otlp_receiver import Receiver, grpc_receiver, http_receiver, values
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -117,6 +119,13 @@ def test_everything_a_unit_says_arrives(receiver: Receiver, sinks: list[OtlpSink
     root = f"{trace(1)}:{span(16)}"
     on_session = [record for record in receiver.logs if values(record.attributes)["otel_drift.target"] == "session"]
     assert {f"{record.trace_id.hex()}:{record.span_id.hex()}" for record in on_session} == {root}
+
+
+def test_passages_are_said_where_documents_can_be_annotated_and_nowhere_else() -> None:
+    """An attribute holds no list of records, and stores cut it at 2,048 bytes."""
+    one = findings.annotations(conflicting(("desk", "lab")))[0]
+    assert one.passages
+    assert attributes(one) == attributes(replace(one, passages=()))
 
 
 def test_an_audit_span_joins_the_audited_trace_inside_its_time(receiver: Receiver, sinks: list[OtlpSink]) -> None:
