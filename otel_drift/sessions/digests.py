@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from otel_drift.sessions.facts import Digest, digest_of
 from otel_drift.sessions.options import ReconstructOptions
-from otel_drift.sessions.trace_index import TraceIndex, blob, trace_id_of
+from otel_drift.sessions.trace_index import AT_ONCE, TraceIndex, blob, trace_id_of
 from otel_drift.sessions.unit import Unit
 
 PASSAGE_GAP = 10 * 60 * 10**9
@@ -99,21 +99,24 @@ class _Digests:
         self._read(_WANTED, lone=False)
 
     def _read(self, query: str, *, lone: bool) -> None:
-        for number, id_, start, end, whose, project, place in self._database.execute(query):
-            digest = self._digest(trace_id_of(id_))
-            if lone and digest.empty:
-                continue
-            row = (
-                number, start, end, whose, project, place, int(lone), int(digest.talks), int(digest.silent),
-                int(digest.answered), int(digest.works_on), int(digest.prepares),
-                digest.asked or None, digest.turn or None, digest.question or None, digest.task, digest.voice,
-                digest.before[-1] if digest.before else None, blob(marshal.dumps(digest.before)),
-                blob(marshal.dumps(digest.passages)) if digest.passages else None,
-            )  # fmt: skip
-            self._database.execute(_INSERT, row)
-            for after in digest.after:
-                ending = after[-1], start, number, blob(id_), blob(marshal.dumps(after))
-                self._database.execute("INSERT INTO ending VALUES (?, ?, ?, ?, ?)", ending)
+        found = self._database.execute(query)
+        while some := found.fetchmany(AT_ONCE):
+            rows: list[tuple[object, ...]] = []
+            endings: list[tuple[object, ...]] = []
+            for number, id_, start, end, whose, project, place in some:
+                digest = self._digest(trace_id_of(id_))
+                if lone and digest.empty:
+                    continue
+                rows.append((
+                    number, start, end, whose, project, place, int(lone), int(digest.talks), int(digest.silent),
+                    int(digest.answered), int(digest.works_on), int(digest.prepares),
+                    digest.asked or None, digest.turn or None, digest.question or None, digest.task, digest.voice,
+                    digest.before[-1] if digest.before else None, blob(marshal.dumps(digest.before)),
+                    blob(marshal.dumps(digest.passages)) if digest.passages else None,
+                ))  # fmt: skip
+                endings += [(a[-1], start, number, blob(id_), blob(marshal.dumps(a))) for a in digest.after]
+            self._database.executemany(_INSERT, rows)
+            self._database.executemany("INSERT INTO ending VALUES (?, ?, ?, ?, ?)", endings)
 
     def _digest(self, trace: str) -> Digest:
         """A trace's digest; one that cannot be read links to nothing, and is reported when its session is built."""

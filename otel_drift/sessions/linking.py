@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
+from sqlite3 import Connection
 from urllib.parse import quote
 
 from otel_drift.sessions.digests import Units
@@ -18,7 +19,7 @@ from otel_drift.sessions.facts import Whose, unpacked
 from otel_drift.sessions.lone import link_lone
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.owners import Owners, key_parts, parted, tenant_of, user_of
-from otel_drift.sessions.trace_index import TraceIndex, blob, trace_id_of
+from otel_drift.sessions.trace_index import AT_ONCE, TraceIndex, blob, trace_id_of
 
 _SCHEMA = """
 CREATE TABLE named (name BLOB NOT NULL, whose INTEGER NOT NULL);
@@ -76,10 +77,15 @@ def link(index: TraceIndex, units: Units, options: ReconstructOptions) -> Iterat
     database.execute(_MEMBERS)
     database.executemany("INSERT INTO member VALUES (?, ?)", link_lone(index, units, options))
     database.executemany("INSERT INTO session VALUES (?, ?, ?)", _unnamed(index))
-    for number, key, about in database.execute(_GROUPS):
-        traces = {trace_id_of(id_): unpacked(packed) for id_, packed in database.execute(_TRACES, (number,))}
-        session_id, project, environment, user, tenant = marshal.loads(about)  # noqa: S302  (our own bytes)
-        yield Group(key, session_id, project, environment, user, tenant, traces)
+    found = database.execute(_GROUPS)
+    while some := found.fetchmany(AT_ONCE):
+        yield from [_group(database, *row) for row in some]
+
+
+def _group(database: Connection, number: int, key: str, about: bytes) -> Group:
+    traces = {trace_id_of(id_): unpacked(packed) for id_, packed in database.execute(_TRACES, (number,))}
+    session_id, project, environment, user, tenant = marshal.loads(about)  # noqa: S302  (our own bytes)
+    return Group(key, session_id, project, environment, user, tenant, traces)
 
 
 def _name_sessions(index: TraceIndex) -> None:
