@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages
-from otel_drift.normalise.names import CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
+from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.reader import Reader
 from otel_drift.normalise.step import ChatMessage, Document, Kind, Step
 
@@ -70,7 +70,7 @@ class Haystack(Reader):
         """What a retriever, ranker or text embedder was given."""
         if step.kind not in ("retriever", "reranker", "embedding"):
             return None
-        return next(iter(leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+        return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
 
     def input(self, step: Step) -> Any:
         """Inputs of a pipeline, an agent or a component."""

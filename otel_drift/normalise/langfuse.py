@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import (
-    CONTEXT_KEYS,
-    HISTORY_KEYS,
+    NOT_ASKED,
     QUESTION_KEYS,
     SESSION_DELIBERATE,
     SESSION_THREAD,
@@ -81,7 +80,7 @@ class Langfuse(Reader):
     def query(self, step: Step) -> str | None:
         """What a retriever or embedding observation was called with."""
         if step.kind in ("retriever", "reranker"):
-            return next(iter(leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+            return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
         if step.kind == "embedding":
             found = leaves(self.input(step), QUESTION_KEYS, frozenset())
             return found[0] if len(found) == 1 else None

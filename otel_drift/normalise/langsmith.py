@@ -8,8 +8,7 @@ from typing import Any
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import (
-    CONTEXT_KEYS,
-    HISTORY_KEYS,
+    NOT_ASKED,
     QUESTION_KEYS,
     SESSION_NAMESPACED,
     SESSION_THREAD,
@@ -62,7 +61,7 @@ class LangSmith(Reader):
         """What a retriever was asked."""
         if step.kind != "retriever":
             return None
-        return next(iter(leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+        return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
 
     def tool(self, step: Step) -> Tool | None:
         """A tool run."""

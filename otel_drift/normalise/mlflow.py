@@ -9,8 +9,7 @@ from otel_drift.model import Attributes
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages
 from otel_drift.normalise.names import (
-    CONTEXT_KEYS,
-    HISTORY_KEYS,
+    NOT_ASKED,
     QUESTION_KEYS,
     SESSION_NAMESPACED,
     SESSION_THREAD,
@@ -79,7 +78,7 @@ class Mlflow(Reader):
     def query(self, step: Step) -> str | None:
         """Inputs of a retriever span."""
         if step.kind in ("retriever", "embedding"):
-            found = leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)
+            found = leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)
             return found[0] if found and (step.kind == "retriever" or len(found) == 1) else None
         return None
 

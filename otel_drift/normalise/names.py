@@ -87,6 +87,8 @@ CONTEXT_KEYS = frozenset(
         "instructions",
     }
 )
+NOT_ASKED = CONTEXT_KEYS | HISTORY_KEYS
+"""Under these no question stands."""
 
 
 @lru_cache(maxsize=4096)

@@ -13,8 +13,7 @@ from otel_drift.normalise.document_fields import document_from_flat
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages, read_parts, role_of
 from otel_drift.normalise.names import (
-    CONTEXT_KEYS,
-    HISTORY_KEYS,
+    NOT_ASKED,
     QUESTION_KEYS,
     SESSION_DELIBERATE,
     SESSION_THREAD,
@@ -145,7 +144,7 @@ class OpenInference(Reader):
             value = self.input(step)
             if isinstance(value, str):
                 return value
-            return next(iter(leaves(value, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+            return next(iter(leaves(value, QUESTION_KEYS, NOT_ASKED)), None)
         return None
 
     def tool(self, step: Step) -> Tool | None:

@@ -202,7 +202,10 @@ class Step:
     @property
     def incomplete(self) -> bool:
         """Whether its documents were cut or are only the first few."""
-        return self.truncated or any(read(self) for read in self.shape.ways["incomplete"])
+        if self.truncated:
+            return True
+        ways = self.shape.ways["incomplete"]
+        return bool(ways) and any(read(self) for read in ways)
 
     @lazy
     def query(self) -> str | None:

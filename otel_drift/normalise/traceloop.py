@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.names import (
-    CONTEXT_KEYS,
-    HISTORY_KEYS,
+    NOT_ASKED,
     QUESTION_KEYS,
     SESSION_NAMESPACED,
     SESSION_THREAD,
@@ -58,7 +57,7 @@ class Traceloop(Reader):
     def query(self, step: Step) -> str | None:
         """The query in the entity input of a retriever span."""
         if step.kind == "retriever":
-            return next(iter(leaves(self.input(step), QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), None)
+            return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
         return None
 
     def tool(self, step: Step) -> Tool | None:

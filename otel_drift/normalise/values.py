@@ -157,6 +157,8 @@ def first_text(mapping: Any, *keys: str) -> str | None:
 
 def number(value: Any) -> float | None:
     """A finite float, or None."""
+    if value is None:
+        return None
     if isinstance(value, str):
         try:
             value = float(value)

@@ -110,7 +110,7 @@ def _of_session(steps: Sequence[Step], session: str, rank: int) -> list[Step]:
 
 def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequence[Step]) -> bool:
     """Find an attribute length limit that no broken JSON shows: several texts of just the greatest length there is."""
-    texts = [d.text for e in evidence for d, *_ in e.found if d.text]
+    texts = [item[0].text for e in evidence for item in e.found if item[0].text]
     for draft in drafts:
         texts.extend([m.text for m in draft.unit.given if m.role in ("system", "user")])
     limit = max(map(len, texts), default=0)
@@ -152,6 +152,8 @@ def _with_known_tools(
     if options.retrieval_tools:
         return options
     known = frozenset(t.name for e in evidence for t in e.tools if t.is_retrieval)
+    if not known:
+        return options
     again = [i for i, e in enumerate(evidence) if any(t.name in known and not t.is_retrieval for t in e.tools)]
     if again:
         options = replace(options, known_tools=known)

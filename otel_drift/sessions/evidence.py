@@ -35,7 +35,7 @@ def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     """The evidence of one turn, collected once."""
     if not isinstance(unit.evidence, Evidence):
         unit.evidence = _gather(unit, options)
-        if any(node.step.shape.part_of_trace for node in unit.nodes) and unit.evidence.state != "ids_only":
+        if True in [n.step.shape.part_of_trace for n in unit.nodes] and unit.evidence.state != "ids_only":
             unit.evidence.state = "partial" if unit.evidence.found else "not_captured"  # a retrieval may be missing
     return unit.evidence
 
@@ -144,11 +144,12 @@ class _Prompt:
         """What the messages of this turn say."""
         parts: list[str] = []
         for call in self.calls:
+            messages = call.input_messages or ()
             last = max(call.last_index, 0)
-            for index, message in enumerate(call.input_messages or ()):
-                if message.role == "system" or index >= last:
-                    parts.append(message.text)
-                    parts.extend(text_of(r.content) or "" for r in message.results)
+            for message in (*[m for m in messages[:last] if m.role == "system"], *messages[last:]):
+                parts.append(message.text)
+                if message.results:
+                    parts.extend([text_of(r.content) or "" for r in message.results])
         return " ".join(parts)
 
     @lazy
@@ -179,7 +180,7 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
                 ids.add(own_id)
             own = source.stage == "tool" and source.structured  # read out of the tool's result itself
             items.append((d, source.stage, source.ref, "" if own else source.text))
-    if not any(d.text for d, *_ in items):
+    if not texts:
         return [(d, stage, ref) for d, stage, ref, _ in items]
     truncated = any(c.truncated for c in prompt.calls)
     kept: list[tuple[Document, ReadFrom, str]] = []

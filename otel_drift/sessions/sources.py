@@ -68,7 +68,7 @@ def sources_of(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], t
         for result in message.results:
             search.read_message(result)
     known = any(d.text for s in search.sources for d in s.documents or ())
-    for source in _chain_sources(unit, search.sources):
+    for source in _chain_sources(unit, search.sources, known):
         if not known or not any(d.text for d in source.documents or ()):
             search.sources.append(source)
     search.sources.sort(key=lambda s: s.start)
@@ -332,10 +332,12 @@ def _current(unit: Unit) -> list[ChatMessage]:
     return found
 
 
-def _chain_sources(unit: Unit, sources: Sequence[Source]) -> list[Source]:
-    """Chains that return documents: custom retrievers (texts) and custom rerankers (ids and scores only)."""
+def _chain_sources(unit: Unit, sources: Sequence[Source], known: bool) -> list[Source]:
+    """Chains that return documents: custom retrievers (texts) and custom rerankers (ids and scores only).
+
+    `known` tells whether one of the sources has texts.
+    """
     found: list[Source] = []
-    known = any(d.text for s in sources for d in s.documents or ())
     ran = bool(sources)
     last_call = unit.call.span.start if unit.call is not None else unit.end
     for node in unit.nodes:

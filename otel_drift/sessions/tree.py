@@ -8,6 +8,7 @@ from typing import Any
 
 from otel_drift.model import Span
 from otel_drift.normalise import Step
+from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.user_text import works_on
 
@@ -224,7 +225,7 @@ def has_content(step: Step) -> bool:
 
 def texts(value: Any) -> bool:
     """Whether a wrapper's input or output holds anything."""
-    return value not in (None, "", [], {})
+    return bool(value) or value not in (None, "", [], {})
 
 
 def _is_one_run(node: Node, calls: Sequence[Node]) -> bool:
@@ -298,9 +299,7 @@ def _transcribed(said: str, asked: str) -> bool:
 
 
 def _spoken(value: Any) -> str:
-    from otel_drift.normalise.names import CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
-
-    return fold(next(iter(leaves(value, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)), ""))
+    return fold(next(iter(leaves(value, QUESTION_KEYS, NOT_ASKED)), ""))
 
 
 def _same(one: str, other: str) -> bool:

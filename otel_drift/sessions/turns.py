@@ -91,7 +91,9 @@ def _facts(unit: Unit) -> dict[str, Any]:
     """Facts of the answering call, the outermost step and the wrappers between them; the first that knows one wins."""
     found: dict[str, Any] = {}
     for step in (unit.call, unit.root, *unit.path):
-        for name in step.shape.facts if step is not None else ():
+        if step is None:
+            continue
+        for name in step.shape.facts:
             if name in _FACTS and found.get(name) is None:
                 found[name] = step.fact(name)
     return found

@@ -7,12 +7,12 @@ from typing import Any
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.lazy import lazy
-from otel_drift.normalise.names import CONTEXT_KEYS, HISTORY_KEYS, QUESTION_KEYS, leaves
+from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage, last_asked
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.answers import alike, checks, matching, named_answer, said_by, unwrapped, variants
 from otel_drift.sessions.history import Pair, first_line, histories, history_pairs, pairs_of, transcribed, worked_on
-from otel_drift.sessions.tree import Node, instructions
+from otel_drift.sessions.tree import Node, instructions, texts
 from otel_drift.sessions.user_text import from_template, user_text
 
 
@@ -151,7 +151,7 @@ class Unit:
         root = None
         for wrapper in self.path:
             value = wrapper.input
-            if value not in (None, "", [], {}):
+            if texts(value):
                 if isinstance(value, str) and value.strip() and not value.startswith(("{", "[{")):
                     root = None if self._only_repeats(wrapper, value) else value
                 break
@@ -176,10 +176,10 @@ class Unit:
         for wrapper in self.path:
             if isinstance(wrapper.input, str) and self._only_repeats(wrapper, wrapper.input):
                 continue
-            for text in leaves(wrapper.input, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:12]:
+            for text in leaves(wrapper.input, QUESTION_KEYS, NOT_ASKED)[:12]:
                 yield text, True
         for variables in self.variables:
-            for text in leaves(variables, QUESTION_KEYS, CONTEXT_KEYS | HISTORY_KEYS)[:8]:
+            for text in leaves(variables, QUESTION_KEYS, NOT_ASKED)[:8]:
                 yield text, True
         for node in self.nodes:
             if node.step.kind in ("retriever", "embedding", "reranker") and node.step.query:
@@ -232,7 +232,7 @@ class Unit:
     @property
     def answered(self) -> bool:
         """Whether there is an answer."""
-        return self.answer is not None
+        return self.answer_pair[0] is not None
 
     @lazy
     def queries(self) -> list[str]:
@@ -249,7 +249,7 @@ class Unit:
     @lazy
     def wrapped(self) -> bool:
         """Whether a wrapper with content holds the unit together."""
-        return any(w.input not in (None, "", [], {}) or w.output not in (None, "", [], {}) for w in self.path)
+        return any(texts(w.input) or texts(w.output) for w in self.path)
 
     @lazy
     def has_sources(self) -> bool:
