@@ -36,6 +36,8 @@ MARKS = frozenset(
 )
 """Keys that tell a document from any other mapping with a text in it."""
 _IDS = frozenset(_NAMES["id"])
+_WORDS = frozenset({"id", "title", "source", "author", "date", "document_type"})
+"""Fields whose value is taken as it is where it is text."""
 
 Fields = dict[str, tuple[int, Any]]
 
@@ -120,7 +122,7 @@ def _read(mapping: dict[str, Any]) -> Fields:
         name, place = field
         if name in found and found[name][0] < place:
             continue
-        value = _usable(name, raw)
+        value = raw if isinstance(raw, str) and name in _WORDS else _usable(name, raw)
         if value is not None:
             found[name] = (place, value)
     return found

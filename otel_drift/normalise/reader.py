@@ -86,7 +86,11 @@ class Reader:
     def fact(self, step: Step, name: str) -> Any:
         """A single fact: model, app_version, prompt_name, prompt_version, environment, project, tags, feedback."""
         a = step.span.attributes
-        return next((a[key] for key in self.facts[name] if a.get(key) not in EMPTY), None)
+        for key in self.facts[name]:
+            value = a.get(key)
+            if value not in EMPTY:
+                return value
+        return None
 
 
 Way: TypeAlias = "Callable[[Step], Any]"

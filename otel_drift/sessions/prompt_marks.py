@@ -93,7 +93,7 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
             body = body[1:-1].strip()
         label = mark["label"]
         title, source, score = None, None, None
-        scored = _SCORED.match(body)
+        scored = _SCORED.match(body) if body[:1] == "(" else None
         if scored is not None:
             body, score = body[scored.end() :].strip(), number(scored["score"])
         if form == "named":
@@ -107,7 +107,7 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
                     label = value.strip()
                 else:
                     title = value.strip() or note
-        elif (inner := _LABEL_ID.search(label)) is not None:
+        elif "(" in label and (inner := _LABEL_ID.search(label)) is not None:
             label = inner[1].strip()
         elif ":" in label and label.split(":")[0].strip().lower() in ("id", "source", "doc", "document", "doc_id"):
             label = label.split(":", 1)[1].strip()
@@ -122,6 +122,8 @@ _NOTE = re.compile(r"\((?P<note>[^()\n]{2,80})\):?[ \t]+(?=\S)")
 
 def _without_notes(documents: list[Document]) -> list[Document]:
     """Where every text begins with a note in parentheses (``[1] (file.md) text``), the notes are the sources."""
+    if not all((d.text or "")[:1] == "(" for d in documents):
+        return documents
     notes = [_NOTE.match(d.text or "") for d in documents]
     if not all(notes):
         return documents

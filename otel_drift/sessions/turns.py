@@ -41,6 +41,7 @@ def turn_of(
     answer_step = call or (unit.calls[-1] if unit.calls else None)
     user = unit.user
     facts = _facts(unit)
+    told = {name: _text(value) for name, value in facts.items()}
     resource = unit.root.span.resource
     return _turn(
         turn_id=f"{unit.root.span.trace_id}:{unit.root.span.span_id}",
@@ -57,12 +58,12 @@ def turn_of(
         answer_ref=(answer_step or unit.root).span.ref,
         trace_ids=tuple(unit.traces),
         model=_text(answer_step.fact("model")) if answer_step else None,
-        app_version=_text(facts.get("app_version")) or _text(resource.get("service.version")),
-        prompt_name=_text(facts.get("prompt_name")),
-        prompt_version=_text(facts.get("prompt_version")),
+        app_version=told.get("app_version") or _text(resource.get("service.version")),
+        prompt_name=told.get("prompt_name"),
+        prompt_version=told.get("prompt_version"),
         environment=environment_of(unit.root),
         tags=_tags(facts.get("tags")),
-        feedback=_text(facts.get("feedback")),
+        feedback=told.get("feedback"),
         error=_error(unit) if state == "failed" else None,
         alternatives=alternatives,
     )

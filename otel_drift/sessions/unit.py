@@ -33,7 +33,8 @@ class Unit:
     @lazy
     def root(self) -> Step:
         """The outermost step that arrived."""
-        return next((n.step for n in self.nodes if n.step.readers), self.nodes[0].step)
+        first = self.nodes[0].step
+        return first if first.readers else next((n.step for n in self.nodes if n.step.readers), first)
 
     @lazy
     def calls(self) -> list[Step]:
@@ -49,11 +50,10 @@ class Unit:
     @lazy
     def path(self) -> list[Step]:
         """Wrappers around the last model call, outermost first; without calls, the chains in order."""
-        target = next((n for n in reversed(self.nodes) if n.call), None)
-        if target is None:
+        if not self.calls:
             return [n.step for n in self.nodes if n.step.kind in ("chain", "agent")][:6]
         path: list[Step] = []
-        current: Node | None = target
+        current: Node | None = next(n for n in reversed(self.nodes) if n.call)
         while current is not None and current is not self.nodes[0]:
             current = current.parent
             if current is not None and current.step.kind in ("chain", "agent"):
@@ -249,7 +249,7 @@ class Unit:
     @lazy
     def wrapped(self) -> bool:
         """Whether a wrapper with content holds the unit together."""
-        return any(texts(w.input) or texts(w.output) for w in self.path)
+        return bool(self.path) and any(texts(w.input) or texts(w.output) for w in self.path)
 
     @lazy
     def has_sources(self) -> bool:
