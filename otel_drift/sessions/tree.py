@@ -12,6 +12,9 @@ from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.user_text import works_on
 
+WHOLE = 4
+"""How rich (`_richness`) a call is of which both messages and answer were recorded."""
+
 
 class Node:
     """A step in its trace's tree.
@@ -141,8 +144,7 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
         else:
             inner = [n for n in nested if not any(m.step.kind == "llm" for m in ordered[n.first + 1 : n.last])]
             if len(inner) == 1:
-                chain = [node, *nested]
-                max(chain, key=lambda n: (_richness(n.step), not n.step.shape.raw, n.first)).call = True
+                _richest([node, *nested]).call = True
             else:
                 for n in inner:
                     n.call = True
@@ -152,6 +154,13 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
             node.calls += 1
         if node.calls and node.parent is not None:
             node.parent.calls += node.calls
+
+
+def _richest(calls: list[Node]) -> Node:
+    """The call with the most content; of equal ones the innermost, no provider's raw request where there is another."""
+    calls.sort(key=lambda n: (not n.step.shape.raw, n.first), reverse=True)
+    whole = next((n for n in calls if _richness(n.step) == WHOLE), None)  # the others' messages are never read
+    return whole or max(calls, key=lambda n: _richness(n.step))
 
 
 def _richness(step: Step) -> int:
