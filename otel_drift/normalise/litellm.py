@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar
 
-from otel_drift.model import Attributes
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import SESSION_NAMESPACED, named_sessions
-from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.reader import Reader, Shape
 from otel_drift.normalise.step import ChatMessage, Kind, Step
 from otel_drift.normalise.values import structured
 
@@ -25,11 +25,9 @@ class LiteLLM(Reader):
 
     def kind(self, step: Step) -> Kind:
         """A raw request with messages is a model call; with embeddings it is none."""
-        a = step.span.attributes
-        if _find(a, _MESSAGES) is None and _find(a, _ANSWERS) is None:
+        if _key(step.shape, _MESSAGES) is None and _key(step.shape, _ANSWERS) is None:
             return "other"
-        model = next((str(v) for k, v in a.items() if k.startswith("llm.") and k.endswith(".model")), "")
-        return "embedding" if "embed" in model else "llm"
+        return "embedding" if "embed" in str(_model(step)) else "llm"
 
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """A session id that a proxy put into the metadata."""
@@ -37,7 +35,7 @@ class LiteLLM(Reader):
 
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Messages of the raw request."""
-        key = _find(step.span.attributes, _MESSAGES)
+        key = _key(step.shape, _MESSAGES)
         if key is None:
             return None
         messages = read_messages(structured(step.json(key)), "user")
@@ -48,7 +46,7 @@ class LiteLLM(Reader):
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Choices of the raw response."""
-        key = _find(step.span.attributes, _ANSWERS)
+        key = _key(step.shape, _ANSWERS)
         if key is None:
             return None
         value = structured(step.json(key))
@@ -58,12 +56,16 @@ class LiteLLM(Reader):
         """Model."""
         if name != "model":
             return None
-        found = next(
-            (v for k, v in step.span.attributes.items() if k.startswith("llm.") and k.endswith(".model")), None
-        )
+        found = _model(step)
         return found if isinstance(found, str) else None
 
 
-def _find(a: Attributes, endings: tuple[str, ...]) -> str | None:
-    raw = [key for key in a if key.startswith("llm.") and key.count(".") == 2]
+def _model(step: Step) -> Any:
+    return next((step.span.attributes[key] for _, key in step.shape.below("llm.") if key.endswith(".model")), None)
+
+
+@lru_cache(maxsize=256)
+def _key(shape: Shape, endings: tuple[str, ...]) -> str | None:
+    """The attribute of the raw request that ends in one of `endings`, the first of which is preferred."""
+    raw = [key for rest, key in shape.below("llm.") if rest.count(".") == 1]
     return next((key for ending in endings for key in raw if key.endswith(ending)), None)
