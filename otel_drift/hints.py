@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from otel_drift.model import Hint, Session, Turn
+from otel_drift.model import Hint, Turn
 from otel_drift.normalise import Step
 from otel_drift.normalise.builtin_search import builtin_search
 from otel_drift.reasons import RECONSTRUCTION_FAILED
@@ -129,26 +129,25 @@ _RULES = (
 )
 
 
-def hints_for(session: Session, steps: Sequence[Step]) -> tuple[Hint, ...]:
+def hints_for(turns: Sequence[Turn], steps: Sequence[Step], *, named: bool) -> tuple[Hint, ...]:
     """The hints of one session.
 
     Args:
-        session: the session as rebuilt.
+        turns: the session's turns as rebuilt.
         steps: everything its traces held.
+        named: whether a span names the session.
     """
-    lacking = [turn for turn in session.turns if not _is_whole(turn)]
-    missing = [(rule, turns) for rule in _RULES if (turns := tuple(t.number for t in lacking if rule.applies(t)))]
-    hints = list(_from_steps(session, steps))
-    if not missing and session.session_id is not None:
+    lacking = [turn for turn in turns if not _is_whole(turn)]
+    missing = [(r, which) for r in _RULES if (which := tuple([t.number for t in lacking if r.applies(t)]))]
+    hints = list(_from_steps(turns, steps))
+    if not missing and named:
         return tuple(hints)
     main = main_convention(steps)
     found = [
-        Hint(rule.code, main, rule.what, rule.remedies.get(main, rule.otherwise), turns) for rule, turns in missing
+        Hint(rule.code, main, rule.what, rule.remedies.get(main, rule.otherwise), which) for rule, which in missing
     ]
-    if session.session_id is None:
-        what = "no span names a session" + (
-            "; its turns were linked by their history" if len(session.turns) > 1 else ""
-        )
+    if not named:
+        what = "no span names a session" + ("; its turns were linked by their history" if len(turns) > 1 else "")
         hints.append(Hint("no_session_id", main, what, _SESSION.get(main, _SESSION["gen_ai"])))
     return (*found, *hints)
 
@@ -205,7 +204,7 @@ _ORDER = {
 }
 
 
-def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
+def _from_steps(turns: Sequence[Turn], steps: Sequence[Step]) -> Iterable[Hint]:
     kinds = {s.kind for s in steps}
     shapes = {s.shape for s in steps}
     circles = {s.span.trace_id for s in steps if s.cut_loose}
@@ -220,7 +219,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "no model call is in the trace",
             "instrument the model's client (opentelemetry-instrumentation-openai-v2 does not see the Responses API; "
             "opentelemetry-instrumentation-genai-openai and OpenInference do)",
-            _numbers(session, None),
+            _numbers(turns, None),
         )
     if cut:
         yield Hint(
@@ -228,7 +227,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             main_convention(steps),
             "attribute values were cut in the middle",
             _LIMIT,
-            _numbers(session, cut),
+            _numbers(turns, cut),
         )
     if parts:
         yield Hint(
@@ -237,9 +236,9 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "the store gave only a part of a trace; a retrieval may be missing",
             "raise the store's limit for one trace (in Grafana Tempo max_bytes_per_trace, 5 MB by default), or start a "
             "trace per turn",
-            _numbers(session, parts),
+            _numbers(turns, parts),
         )
-    if any(t.retrieval == "not_captured" for t in session.turns) and any(
+    if any(t.retrieval == "not_captured" for t in turns) and any(
         builtin_search(step) is None for step in steps if step.kind == "llm"
     ):
         yield Hint(
@@ -247,7 +246,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             main_convention(steps),
             "the model's built-in file search ran, but its results were not asked for",
             'pass include=["file_search_call.results"] to the Responses API',
-            _numbers(session, None),
+            _numbers(turns, None),
         )
     if circles:
         yield Hint(
@@ -256,7 +255,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "spans name each other, or themselves, as parent; the circle was cut, and turns may be put together wrong",
             "see to it that each span has an id of its own and names the span it was started in: a proxy, an exporter "
             "or code of your own changes these ids",
-            _numbers(session, circles),
+            _numbers(turns, circles),
         )
     if limited:
         yield Hint(
@@ -264,7 +263,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "openlit",
             "OpenLIT reports at most three documents of a retrieval",
             "record the documents yourself, or use another instrumentation for retrieval",
-            _numbers(session, limited),
+            _numbers(turns, limited),
         )
     if around_raw and _any_other(steps, around_raw):
         yield Hint(
@@ -272,7 +271,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "litellm",
             "LiteLLM wrote its attributes onto spans that had ended; its raw request spans were read instead",
             "set USE_OTEL_LITELLM_REQUEST_SPAN=true, or start no span of your own around LiteLLM calls",
-            _numbers(session, None),
+            _numbers(turns, None),
         )
     if any(shape.scrubbed for shape in shapes):
         yield Hint(
@@ -280,7 +279,7 @@ def _from_steps(session: Session, steps: Sequence[Step]) -> Iterable[Hint]:
             "pydantic_ai",
             "logfire replaced attribute values whose name or text looks secret (session, password, auth, …)",
             "use gen_ai.conversation.id for the session, or adapt logfire.ScrubbingOptions",
-            _numbers(session, None),
+            _numbers(turns, None),
         )
 
 
@@ -293,10 +292,10 @@ def _any_other(steps: Sequence[Step], span_ids: set[str]) -> bool:
     return any(kind != "llm" for kind in kinds.values())
 
 
-def _numbers(session: Session, traces: set[str] | None) -> tuple[int, ...]:
+def _numbers(turns: Sequence[Turn], traces: set[str] | None) -> tuple[int, ...]:
     """The turns in these traces, all of them where none is or None is given."""
-    every = tuple(t.number for t in session.turns)
-    return every if traces is None else tuple(t.number for t in session.turns if traces & set(t.trace_ids)) or every
+    every = tuple(t.number for t in turns)
+    return every if traces is None else tuple(t.number for t in turns if traces & set(t.trace_ids)) or every
 
 
 def failed_hint(error: Exception) -> Hint:

@@ -98,9 +98,8 @@ class Step:
         self.cut_length = max(_longest(span.attributes.get(key)) for key in cut) if cut else 0
         self.cut_loose = False
         """Whether its parent link closed a circle and was passed over."""
-        self._parsed: dict[str, Any] = {}
-        self.notes: dict[tuple[str, ...], Any] = {}
-        """What readers keep of their work on this span."""
+        self.notes: dict[str | tuple[str, ...], Any] = {}
+        """What was read before: parsed attributes by their keys, and what readers keep of their work on this span."""
         best: Kind = "other"
         for reader in shape.readers:
             if reader.last_resort and best != "other":
@@ -129,11 +128,11 @@ class Step:
 
     def json(self, key: str) -> Any:
         """The attribute `key`, parsed where it is JSON text (or a Python repr); the same object every time."""
-        if key in self._parsed:
-            return self._parsed[key]
+        if key in self.notes:
+            return self.notes[key]
         value = self.span.attributes.get(key)
         if isinstance(value, str):
-            value = self._parsed[key] = self.parse(value)
+            value = self.notes[key] = self.parse(value)
         return value
 
     def parse(self, value: str) -> Any:

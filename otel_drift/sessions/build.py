@@ -16,10 +16,12 @@ from otel_drift.sessions.evidence import WEAK_FORMS, Evidence, gather
 from otel_drift.sessions.facts import units_of
 from otel_drift.sessions.linking import Group
 from otel_drift.sessions.options import ReconstructOptions
+from otel_drift.sessions.quick import quick
 from otel_drift.sessions.turns import turn_of
 from otel_drift.sessions.unit import Unit
 from otel_drift.sessions.varying import fill_from_varying
 
+_session = quick(Session)
 RETRY_SECONDS = 3600.0
 MIN_LIMIT = 40
 """Shortest attribute length limit (characters) that is looked for."""
@@ -68,7 +70,7 @@ def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions
     used = _traces(drafts)
     shapes = {s.shape for s in steps if s.kind != "other"}
     names = sorted({r.name for shape in shapes for r in shape.readers if r.name != "app"})
-    session = Session(
+    return _session(
         key=group.key,
         session_id=group.session_id,
         turns=tuple(turns),
@@ -78,13 +80,8 @@ def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions
         user=group.user,
         tenant=group.tenant,
         conventions=tuple(names),
+        hints=hints_for(turns, steps, named=group.session_id is not None),
     )
-    return _with_hints(session, steps)
-
-
-def _with_hints(session: Session, steps: Sequence[Step]) -> Session:
-    hints = hints_for(session, steps)
-    return replace(session, hints=hints) if hints else session
 
 
 def _traces(drafts: Sequence[Draft]) -> set[str]:

@@ -45,7 +45,7 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
         found = form(body)
         if found is not None and found.documents:
             return _placed(found, offset)
-    empty = None if whole else _EMPTY_TAG.search(text)
+    empty = _EMPTY_TAG.search(text) if not whole and "</" in text else None
     if empty is not None:
         return Found((), empty.start("body"), empty.end("body"), "empty")
     for start, end in parts:

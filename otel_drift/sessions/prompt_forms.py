@@ -107,7 +107,7 @@ def json_list(text: str) -> Found | None:
 
 def content_blocks(text: str) -> Found | None:
     r"""``Source: …\\nContent: …`` blocks, as LangChain's retriever tool and many search tools write them."""
-    if (
+    if ":" not in text or (
         "ontent" not in text
         and "ext:" not in text
         and "assage" not in text

@@ -63,6 +63,8 @@ def _is_label(label: str) -> bool:
 
 def named(text: str) -> Found | None:
     """``Document n: text``, ``Source id: text``, ``[Passage n (id: …)]: text``."""
+    if not any(closing in text for closing in ":-=)"):
+        return None
     marks = [
         m
         for m in _NAMED.finditer(text)
