@@ -169,10 +169,11 @@ class _Linking:
         """
         [(longest,)] = self._database.execute("SELECT max(end - start) FROM digest")
         reach = {"gap": int(self._options.gap_seconds * 1e9), "longest": longest}
-        for (trace, works_on), rows in groupby(self._database.execute(_CONTINUED, reach), key=itemgetter(0, 1)):
+        for (trace, works_on, resent), rows in groupby(self._database.execute(_CONTINUED, reach), itemgetter(0, 1, 2)):
+            before = marshal.loads(resent)  # noqa: S302  (our own bytes)
             best: dict[int, tuple[int, bytes, int]] = {}
-            for _, _, packed, whose, other, id_, after, other_whose in rows:
-                before, after = marshal.loads(packed), marshal.loads(after)  # noqa: S302  (our own bytes)
+            for _, _, _, whose, other, id_, packed, other_whose in rows:
+                after = marshal.loads(packed)  # noqa: S302  (our own bytes)
                 length = min(len(after), len(before))
                 if after[-length:] == before[-length:] and self._compatible(whose, other_whose):
                     root = self._links.find(other)
