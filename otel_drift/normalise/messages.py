@@ -47,7 +47,7 @@ MAX_DEPTH = 6
 
 def role_of(name: Any) -> str | None:
     """The canonical role (user, assistant, system, tool), or None."""
-    return _ROLES.get(name.lower()) if isinstance(name, str) else None
+    return _ROLES.get(name) or _ROLES.get(name.lower()) if isinstance(name, str) else None
 
 
 def read_messages(value: Any, default_role: str = "user", depth: int = 0) -> tuple[ChatMessage, ...]:
@@ -134,7 +134,7 @@ def _collect_each(items: Sequence[Any], default_role: str, depth: int, found: li
         if not isinstance(item, dict):
             _collect(item, default_role, depth, found)
         elif depth <= MAX_DEPTH:
-            message = read_message(item, default_role)
+            message = _plain(item) or _message(item, default_role)
             if message is not None:
                 found.append(message)
             else:
@@ -176,9 +176,10 @@ def _generations(value: Any, depth: int) -> Iterator[ChatMessage]:
 
 def read_message(value: dict[str, Any], default_role: str = "user") -> ChatMessage | None:
     """One message of any shape, or None where the mapping is no message."""
-    plain = _plain(value)
-    if plain is not None:
-        return plain
+    return _plain(value) or _message(value, default_role)
+
+
+def _message(value: dict[str, Any], default_role: str) -> ChatMessage | None:
     kind = value.get("type")
     if value.get("lc") and isinstance(value.get("kwargs"), dict):
         name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else None
@@ -230,7 +231,7 @@ def _plain(value: dict[str, Any]) -> ChatMessage | None:
     if isinstance(parts, list) and len(parts) == 1:
         part = parts[0]
         if isinstance(part, dict) and part.get("type") == "text":
-            text = part.get("content", part.get("text"))
+            text = part["content"] if "content" in part else part.get("text")
             if isinstance(text, str):
                 return ChatMessage(name, text)
     return None

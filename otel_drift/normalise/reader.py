@@ -88,7 +88,7 @@ class Reader:
         a = step.span.attributes
         for key in self.facts[name]:
             value = a.get(key)
-            if value not in EMPTY:
+            if value or value not in EMPTY:
                 return value
         return None
 

@@ -250,7 +250,7 @@ class Step:
         """A single fact such as ``model``; see `Reader.fact`."""
         for reader in self.shape.facts.get(name, ()):
             value = reader.fact(self, name)
-            if value not in EMPTY:
+            if value or value not in EMPTY:
                 return value
         return None
 
@@ -278,7 +278,7 @@ class Step:
     def _first(self, what: str) -> Any:
         for read in self.shape.ways[what]:
             value = read(self)
-            if value is not None and value != () and value != "":
+            if value or (value is not None and value != () and value != ""):
                 return value
         return None
 

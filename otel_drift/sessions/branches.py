@@ -27,8 +27,8 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
     for index, unit in enumerate(units):
         place = tuple(unit.history) or fold(unit.user or "")
         draft = None
-        if resent and unit.answered:
-            draft = next((d for d in reversed(by_place.get(place, [])) if _branches(d.unit, unit)), None)
+        if resent and unit.answered and place in by_place:
+            draft = next((d for d in reversed(by_place[place]) if _branches(d.unit, unit)), None)
         if draft is None:
             drafts.append(Draft(unit))
             if unit.history or unit.user:

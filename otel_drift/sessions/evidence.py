@@ -335,6 +335,8 @@ def _merged(d: Document, other: Document | None) -> Document:
 
 def _joined(d: Document, index: int, ids: Sequence[tuple[Document, ReadFrom, str]], total: int) -> Document:
     """A passage of the prompt with the id and score that a retriever span has for it: by id, else by place."""
+    if not ids:
+        return d
     if d.id is not None:
         other = next((i[0] for i in ids if i[0].id == d.id), None)
     else:

@@ -24,6 +24,8 @@ class Unit:
         self.extra: list[Node] = []
         self.start = min([n.step.span.start for n in nodes])
         self.end = max([n.step.span.end for n in nodes])
+        self.calls = sorted((n.step for n in nodes if n.call), key=_time)
+        """Model calls in order of time."""
         self.traces: list[str] = [nodes[0].step.span.trace_id]
         self.chosen: str | None = None
         self.told = False
@@ -35,12 +37,6 @@ class Unit:
         """The outermost step that arrived."""
         first = self.nodes[0].step
         return first if first.readers else next((n.step for n in self.nodes if n.step.readers), first)
-
-    @lazy
-    def calls(self) -> list[Step]:
-        """Model calls in order of time."""
-        calls = [n.step for n in self.nodes if n.call]
-        return sorted(calls, key=_time) if len(calls) > 1 else calls
 
     @lazy
     def finals(self) -> list[Step]:
@@ -279,8 +275,10 @@ class Unit:
         """What a later turn's last history pair may be: this question and answer, raw or as sent."""
         users = {fold(t) for t in (self.user, self.last_message) if t}
         answers = {fold(t) for t in (self.answer, *(c.answer_text for c in self.finals)) if t}
-        users.update(first_line(t) for t in (self.user,) if t and "\n" in t)
-        answers.update(first_line(t) for t in (self.answer,) if t and "\n" in t)
+        if self.user and "\n" in self.user:
+            users.add(first_line(self.user))
+        if self.answer and "\n" in self.answer:
+            answers.add(first_line(self.answer))
         return frozenset((u, a) for u in users or {""} for a in answers)
 
 
