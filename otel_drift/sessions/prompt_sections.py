@@ -141,7 +141,7 @@ def _headers(text: str) -> Iterator[tuple[int, int, bool]]:
 
 def _opens(line: str) -> bool:
     """Whether a line, in lower case, announces what stands below it: it ends with a colon, or points downwards."""
-    if line.endswith((":", ":**")) and len(line.rstrip(":*")) <= 400:
+    if line.endswith((":", ":**")) and len(line.removesuffix("**")) <= 401:
         return True
     pointing = _POINTS_DOWN.search(line) if len(line) <= 500 else None
     return pointing is not None and pointing.start() <= 400
