@@ -150,7 +150,11 @@ def _stream(
             if only is not None and group.session_id != only:
                 continue
             # an error of the disk is no session's and ends the run
-            spans = {trace: found for trace in group.traces if (found := spool.load([trace]))}
+            try:
+                spans = {trace: found for trace in group.traces if (found := spool.load([trace]))}
+            except RecursionError as error:  # a value is nested about as deeply as calls may be
+                yield _failed(group, error)
+                continue
             forget()
             try:
                 session = build(group, {trace: trace_of(own) for trace, own in spans.items()}, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -79,3 +80,25 @@ def test_such_a_session_is_inconclusive_and_shown_so(monkeypatch: pytest.MonkeyP
     assert (unit.outcome, unit.reason) == ("inconclusive", "reconstruction_failed")
     shown = printed(lambda console: print_session(console, session), terminal=False)
     assert "its spans could not be put together (ValueError)" in shown
+
+
+@pytest.mark.parametrize("ids", [{"session.id": "bad"}, {}])
+def test_a_value_nested_as_deeply_as_calls_may_be_stops_no_other_session(ids: dict[str, str]) -> None:
+    """It is packed where there is room for as many calls, and read where there is not."""
+    deep: list[object] = []
+    for _ in range(sys.getrecursionlimit() * 3 // 5):
+        deep = [deep]
+    bad = chat(0, start=7.0, ids=ids)
+    bad.spans[0] = dataclasses.replace(bad.spans[0], attributes={**bad.spans[0].attributes, "deep": deep})
+    last = chat(0, start=9.0, ids={"session.id": "last"})
+    with SpanSpool() as spool:
+        sessions = stream([*chat(0, ids={"session.id": "first"}).spans, *bad.spans, *last.spans], spool)
+        first = next(sessions)
+        failed, other = called_deeply(sys.getrecursionlimit() // 2, lambda: list(sessions))
+    assert [said(first), said(other)] == [TURNS[:1], TURNS[:1]]
+    assert failed.trace_ids == (bad.trace_id,)
+    assert failed.turns or failed.hints[0].code == "reconstruction_failed"  # later versions of Python allow for more
+
+
+def called_deeply(depth: int, call: Callable[[], list[Session]]) -> list[Session]:
+    return call() if depth == 0 else called_deeply(depth - 1, call)
