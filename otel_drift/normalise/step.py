@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from otel_drift.model import Span
-from otel_drift.normalise.lazy import lazy
+from otel_drift.normalise.lazy import lazy, with_lazies
 from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.reader import EMPTY, NO_SHAPE, Reader, Shape
 from otel_drift.normalise.values import evaluated, load
@@ -76,10 +76,9 @@ class Identity(NamedTuple):
     owners: tuple[Owner, ...] = ()
 
 
+@with_lazies
 class Step:
     """One span, read. Cheap facts are read at once, content only when asked for, each value parsed once."""
-
-    __dict__: dict[str, Any]
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from otel_drift.normalise import Step
-from otel_drift.normalise.lazy import lazy
+from otel_drift.normalise.lazy import lazy, with_lazies
 from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage, last_asked
 from otel_drift.normalise.values import fold
@@ -16,6 +16,7 @@ from otel_drift.sessions.tree import Node, instructions, texts
 from otel_drift.sessions.user_text import from_template, user_text
 
 
+@with_lazies
 class Unit:
     """Nodes of one trace that belong together, all of them below the first; other traces' nodes may be added."""
 
@@ -113,7 +114,7 @@ class Unit:
         """The answer that its model call was only given to work on (a title, suggestions, a check), folded."""
         return worked_on(self.given)
 
-    @property
+    @lazy
     def answer(self) -> str | None:
         """The answer's text."""
         return self.answer_pair[0]
@@ -228,7 +229,7 @@ class Unit:
     @property
     def answered(self) -> bool:
         """Whether there is an answer."""
-        return self.answer_pair[0] is not None
+        return self.answer is not None
 
     @lazy
     def queries(self) -> list[str]:
@@ -282,7 +283,10 @@ class Unit:
         return frozenset((u, a) for u in users or {""} for a in answers)
 
 
-_DERIVED = ("answer_pair", "call", "given", "works_on", "last_index", "last_message", "user", "history", "pairs_after")
+_DERIVED = (
+    "answer_pair", "answer", "call", "given", "works_on", "last_index", "last_message", "user", "history",
+    "pairs_after",
+)  # fmt: skip
 
 
 def _time(call: Step) -> tuple[int, int]:
