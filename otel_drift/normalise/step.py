@@ -10,7 +10,7 @@ from otel_drift.model import Span
 from otel_drift.normalise.lazy import lazy, with_lazies
 from otel_drift.normalise.owners import Owner
 from otel_drift.normalise.reader import EMPTY, NO_SHAPE, Reader, Shape
-from otel_drift.normalise.values import evaluated, load
+from otel_drift.normalise.values import evaluated, lacks_end, load
 from otel_drift.otlp.values import TRUNCATED
 
 Kind: TypeAlias = Literal["llm", "retriever", "reranker", "tool", "embedding", "agent", "chain", "index", "other"]
@@ -143,6 +143,10 @@ class Step:
         elif parsed is value:
             return evaluated(value)
         return parsed
+
+    def may_be_cut(self) -> bool:
+        """Whether an attribute looks like JSON without its end; reading it tells."""
+        return any(isinstance(value, str) and lacks_end(value) for value in self.span.attributes.values())
 
     def numbered(self, prefix: str) -> list[dict[str, Any]]:
         """The members of a flattened list in numeric order: the values of ``prefix.N.rest`` by ``rest``."""

@@ -53,6 +53,12 @@ def load(text: str) -> tuple[Any, bool]:
     return text, False
 
 
+def lacks_end(text: str) -> bool:
+    """Whether `text` begins as JSON, but does not end so: it may have been cut."""
+    closing = _CLOSING.get(text[:1])
+    return closing is not None and text[-1] != closing
+
+
 def _sound(value: Any) -> Any:
     """`value` without lone surrogates, which Python's JSON reader lets through and nothing else can encode."""
     if isinstance(value, str):

@@ -159,8 +159,13 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
 def _richest(calls: list[Node]) -> Node:
     """The call with the most content; of equal ones the innermost, no provider's raw request where there is another."""
     calls.sort(key=lambda n: (not n.step.shape.raw, n.first), reverse=True)
-    whole = next((n for n in calls if _richness(n.step) == WHOLE), None)  # the others' messages are never read
-    return whole or max(calls, key=lambda n: _richness(n.step))
+    whole = next((n for n in calls if _richness(n.step) == WHOLE), None)
+    if whole is None:
+        return max(calls, key=lambda n: _richness(n.step))
+    for other in calls:
+        if other.step.may_be_cut():
+            _richness(other.step)  # its messages are read only to note what was cut, which concerns the passages too
+    return whole
 
 
 def _richness(step: Step) -> int:

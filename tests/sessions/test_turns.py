@@ -457,6 +457,45 @@ def test_texts_cut_at_the_attribute_limit_are_partial() -> None:
     assert "truncated" in {h.code for h in one(t).hints}
 
 
+def test_a_cut_shows_on_a_call_too_whose_messages_an_inner_span_has() -> None:
+    text = P * 10
+    t = Trace()
+    t.add(
+        "retriever",
+        {
+            "openinference.span.kind": "RETRIEVER",
+            "input.value": "q",
+            "retrieval.documents.0.document.content": text[:200],
+        },
+    )
+    outer = t.add(
+        "llm",
+        {
+            "openinference.span.kind": "LLM",
+            "llm.model_name": "m",
+            "input.value": json.dumps({"messages": [text]})[:200],
+            **S,
+        },
+        lasts=9,
+    )
+    t.add(
+        "chat",
+        {
+            "openinference.span.kind": "LLM",
+            "llm.model_name": "m",
+            "llm.input_messages.0.message.role": "user",
+            "llm.input_messages.0.message.content": "When?",
+            "llm.output_messages.0.message.role": "assistant",
+            "llm.output_messages.0.message.content": "On Monday.",
+        },
+        outer,
+    )
+    session = one(t)
+    assert session.turns[0].answer == "On Monday."
+    assert session.turns[0].retrieval == "partial"
+    assert "truncated" in {h.code for h in session.hints}
+
+
 def test_feedback_of_people_is_kept() -> None:
     t = Trace(scope="mlflow")
     human = {
