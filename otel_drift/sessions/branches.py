@@ -22,7 +22,7 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
     """Regenerated, edited and branched answers to one message become alternatives of one turn."""
     drafts: list[Draft] = []
     resent = any(u.history for u in units)
-    first, last = _resent(units)
+    places: tuple[dict[Pair, int], dict[Pair, int]] | None = None
     by_place: dict[object, list[Draft]] = {}
     for index, unit in enumerate(units):
         place = tuple(unit.history) or fold(unit.user or "")
@@ -34,6 +34,7 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
             if unit.history or unit.user:
                 by_place.setdefault(place, []).append(drafts[-1])
             continue
+        first, last = places = places or _resent(units)
         old_counts = any(last.get(pair, index) > index for pair in draft.unit.pairs_after)
         new_counts = any(last.get(pair, index) > index for pair in unit.pairs_after)
         same_message = fold(draft.unit.user or "") == fold(unit.user or "")

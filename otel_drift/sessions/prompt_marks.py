@@ -8,7 +8,7 @@ import re
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 from otel_drift.sessions.prompt_found import Found, own_id
-from otel_drift.sessions.prompt_sections import END, without_rules
+from otel_drift.sessions.prompt_sections import END, may_hold_rules, without_rules
 
 _BRACKET = re.compile(
     r"^[ \t]*(?:[-*•][ \t]+)?(?:\*\*)?\[(?P<label>[^\[\]\n]{1,160})\](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
@@ -81,6 +81,7 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         return None
     documents = []
     last_end = marks[-1].end()
+    ruled = may_hold_rules(text)
     inner_blank = any("\n\n" in text[a.end() : b.start()].strip() for a, b in itertools.pairwise(marks))
     for index, mark in enumerate(marks):
         stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
@@ -88,7 +89,7 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         if index + 1 == len(marks):
             body = until_end(body, inner_blank or len(marks) == 1)
             last_end = mark.end() + len(body)
-        body = without_rules(body).strip()
+        body = (without_rules(body) if ruled else body).strip()
         if body.endswith("]"):
             body = _CLOSING.sub("", body).strip()
         if body[:1] == _GUILLEMETS[0] and body[-1:] == _GUILLEMETS[1]:

@@ -52,9 +52,14 @@ RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,}|#{5,}|`{3,}\w*|\"{3})[ \t
 _RULES = ("---", "===", "***", "___", "#####", "```", '"""')
 
 
+def may_hold_rules(text: str) -> bool:
+    """Whether `text` need be looked through for rules."""
+    return any(rule in text for rule in _RULES)
+
+
 def without_rules(text: str) -> str:
-    """`text` with the rules taken out; only where there may be one is it looked through for them."""
-    return RULE.sub("", text) if any(rule in text for rule in _RULES) else text
+    """`text` with the rules taken out."""
+    return RULE.sub("", text) if may_hold_rules(text) else text
 
 
 _LABELS = (
@@ -249,5 +254,8 @@ def _before_heading(text: str, begin: int, end: int, level: int) -> int:
     """`end`, or the next heading of the level that the material itself stands under."""
     if not level:
         return end
-    again = re.compile(rf"^#{{1,{level}}}[ \t]+\S", re.MULTILINE).search(text, begin, end)
+    again = _OF_LEVEL[level].search(text, begin, end)
     return again.start() if again is not None else end
+
+
+_OF_LEVEL = {level: re.compile(rf"^#{{1,{level}}}[ \t]+\S", re.MULTILINE) for level in range(1, 7)}

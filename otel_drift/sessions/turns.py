@@ -22,19 +22,19 @@ def turn_of(
     answer, call = unit.answer_pair
     state: AnswerState = "captured" if answer else "failed" if unit.failed else "not_captured"
     passages = [
-        _passage(
-            id=d.id or f"t{number}.p{rank}",
-            text=d.text[:limit] if d.text else None,
-            rank=rank,
-            own_id=d.id is not None,
-            score=d.score,
-            title=d.title,
-            source=d.source,
-            author=d.author,
-            date=d.date,
-            document_type=d.document_type,
-            read_from=stage,
-            span_ref=ref,
+        _passage(  # by place, as the turn below: in the order of the fields, in half the time that names take
+            d.id or f"t{number}.p{rank}",
+            d.text[:limit] if d.text else None,
+            rank,
+            d.id is not None,
+            d.score,
+            d.title,
+            d.source,
+            d.author,
+            d.date,
+            d.document_type,
+            stage,
+            ref,
         )
         for rank, (d, stage, ref) in enumerate(evidence.found[: options.max_passages], 1)
     ]
@@ -42,30 +42,30 @@ def turn_of(
     user = unit.user
     facts = _facts(unit)
     told = {name: _text(value) for name, value in facts.items()}
-    resource = unit.root.span.resource
+    root = unit.root.span
     return _turn(
-        turn_id=f"{unit.root.span.trace_id}:{unit.root.span.span_id}",
-        number=number,
-        started=unit.start,
-        ended=unit.end,
-        user=user[:limit] if user else None,
-        answer=answer[:limit] if answer else None,
-        answer_state=state,
-        retrieval=evidence.state,
-        passages=tuple(passages),
-        tool_calls=evidence.tools,
-        root_ref=unit.root.span.ref,
-        answer_ref=(answer_step or unit.root).span.ref,
-        trace_ids=tuple(unit.traces),
-        model=_text(answer_step.fact("model")) if answer_step else None,
-        app_version=told.get("app_version") or _text(resource.get("service.version")),
-        prompt_name=told.get("prompt_name"),
-        prompt_version=told.get("prompt_version"),
-        environment=environment_of(unit.root),
-        tags=_tags(facts.get("tags")),
-        feedback=told.get("feedback"),
-        error=_error(unit) if state == "failed" else None,
-        alternatives=alternatives,
+        root.ref,
+        number,
+        unit.start,
+        unit.end,
+        user[:limit] if user else None,
+        answer[:limit] if answer else None,
+        state,
+        evidence.state,
+        tuple(passages),
+        evidence.tools,
+        root.ref,
+        answer_step.span.ref if answer_step else root.ref,
+        tuple(unit.traces),
+        _text(answer_step.fact("model")) if answer_step else None,
+        told.get("app_version") or _text(root.resource.get("service.version")),
+        told.get("prompt_name"),
+        told.get("prompt_version"),
+        environment_of(unit.root),
+        _tags(facts.get("tags")),
+        told.get("feedback"),
+        _error(unit) if state == "failed" else None,
+        alternatives,
     )
 
 
