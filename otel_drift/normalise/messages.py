@@ -84,7 +84,7 @@ def _resent(text: str, key: str) -> tuple[ChatMessage, ...] | None:
     found: list[ChatMessage] = []
     new = text
     for beginning, messages in reversed(begun):
-        if text.startswith(beginning) and text[len(beginning)] == ",":
+        if text.startswith(beginning) and text.startswith(",", len(beginning)):
             found.extend(messages)
             new = "[" + text[len(beginning) + 1 :]
             break

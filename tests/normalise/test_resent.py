@@ -71,6 +71,15 @@ def test_a_longer_list_reads_as_it_does_alone(more: str) -> None:
     assert _read(text) == alone
 
 
+def test_a_list_that_is_cut_just_before_the_end_of_an_earlier_one_reads_as_it_does_alone() -> None:
+    whole = json.dumps([*ASKED, ["a list"]])
+    forget()
+    alone = read_messages(_step(whole[:-1]).json(KEY), "user")
+    forget()
+    assert _read(whole) == read_messages([*ASKED, ["a list"]])
+    assert _read(whole[:-1]) == alone
+
+
 def test_nothing_is_kept_for_the_next_session() -> None:
     _read(orjson.dumps(ASKED).decode())
     forget()
