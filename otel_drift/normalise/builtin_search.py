@@ -13,7 +13,7 @@ _KEYS = (
     "output.value", "gen_ai.output.messages", "response", "gen_ai.completion", "langfuse.observation.output",
     "mlflow.spanOutputs", "traceloop.entity.output", "gen_ai.response", "ai.response",
 )  # fmt: skip
-_TYPES = frozenset({"file_search_call", "file_search"})
+_TYPES = ("file_search_call", "file_search")
 _MARK = "file_search"
 
 

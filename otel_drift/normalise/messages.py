@@ -180,7 +180,7 @@ def read_message(value: dict[str, Any], default_role: str = "user") -> ChatMessa
 
 
 def _message(value: dict[str, Any], default_role: str) -> ChatMessage | None:
-    kind = value.get("type")
+    kind = _word(value.get("type"))
     if value.get("lc") and isinstance(value.get("kwargs"), dict):
         name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else None
         role = role_of(name) or role_of(value["kwargs"].get("type"))
@@ -281,7 +281,7 @@ def read_parts(value: Any) -> tuple[str, tuple[ToolUse, ...], tuple[ToolResult, 
             continue
         if not isinstance(part, dict):
             continue
-        kind = part.get("type") or part.get("kind") or part.get("block_type") or ""
+        kind = _word(part.get("type") or part.get("kind") or part.get("block_type"))
         if kind in _CALL_PARTS:
             uses.append(_use(part))
         elif kind in _RESULT_PARTS:
@@ -332,6 +332,11 @@ def _result(value: dict[str, Any]) -> ToolResult:
     if isinstance(body, dict) and body.get("type") in ("json", "text", "content") and "value" in body:
         body = body["value"]
     return ToolResult(_id(call_id), name if isinstance(name, str) else None, body)
+
+
+def _word(value: Any) -> str:
+    """What a type is called; an answer in JSON may hold anything under that name, as JSON Schema does."""
+    return value if isinstance(value, str) else ""
 
 
 def _id(value: Any) -> str | None:

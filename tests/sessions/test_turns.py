@@ -496,6 +496,28 @@ def test_a_cut_shows_on_a_call_too_whose_messages_an_inner_span_has() -> None:
     assert "truncated" in {h.code for h in session.hints}
 
 
+@pytest.mark.parametrize("key", ["output.value", "gen_ai.output.messages"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"type": ["string", "null"], "description": "file_search"},
+        {"type": {"name": "string"}},
+        [{"type": ["object"]}],
+        {"role": "assistant", "content": [{"type": ["text"], "text": "file_search"}]},
+        {"role": "assistant", "parts": [{"type": 5, "content": "On Monday."}]},
+    ],
+)
+def test_an_answer_in_json_may_have_anything_for_its_type(key: str, answer: Any) -> None:
+    t = Trace()
+    asked = {"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": "Which schema?"}
+    if key != "output.value":
+        asked = {"gen_ai.operation.name": "chat", "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Which?"}
+    t.add("chat", {**asked, key: json.dumps(answer), **S})
+    session = one(t)
+    assert [turn.user[:5] for turn in session.turns if turn.user] == ["Which"]
+    assert "reconstruction_failed" not in {h.code for h in session.hints}
+
+
 def test_feedback_of_people_is_kept() -> None:
     t = Trace(scope="mlflow")
     human = {
