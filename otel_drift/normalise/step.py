@@ -32,8 +32,12 @@ class ToolResult(NamedTuple):
     content: Any
 
 
-class ChatMessage(NamedTuple):
-    """One message; `role` is user, assistant, system or tool."""
+@dataclass(slots=True)
+class ChatMessage:
+    """One message; `role` is user, assistant, system or tool.
+
+    Never changed once made; neither frozen nor a tuple, because those take longer to make and to read.
+    """
 
     role: str
     text: str
