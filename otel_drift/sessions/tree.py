@@ -70,20 +70,14 @@ def _walk(roots: list[Node]) -> list[Node]:
     """Pre-order, children in the order of time, which is that in which the steps came."""
     ordered: list[Node] = []
     stack = sorted(roots, key=_node_order, reverse=True) if len(roots) > 1 else list(roots)
-    trail: list[Node] = []
     while stack:
         node = stack.pop()
-        while trail and trail[-1] is not node.parent:
-            trail.pop().last = len(ordered)
         node.first = len(ordered)
         ordered.append(node)
         if node.children:
-            trail.append(node)
             stack.extend(reversed(node.children))
-        else:
-            node.last = len(ordered)
-    while trail:
-        trail.pop().last = len(ordered)
+    for node in reversed(ordered):
+        node.last = node.children[-1].last if node.children else node.first + 1
     return ordered
 
 
@@ -138,7 +132,7 @@ def _mark_calls(ordered: Sequence[Node]) -> None:
         if node.step.kind != "llm":
             index += 1
             continue
-        nested = [n for n in ordered[node.first + 1 : node.last] if n.step.kind == "llm"]
+        nested = [n for n in ordered[node.first + 1 : node.last] if n.step.kind == "llm"] if node.children else []
         if not nested:
             node.call = True
         else:

@@ -23,9 +23,10 @@ class Unit:
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
         self.extra: list[Node] = []
-        self.start = min([n.step.span.start for n in nodes])
-        self.end = max([n.step.span.end for n in nodes])
-        self.calls = sorted((n.step for n in nodes if n.call), key=_time)
+        spans = [n.step.span for n in nodes]
+        self.start = min([span.start for span in spans])
+        self.end = max([span.end for span in spans])
+        self.calls = sorted([n.step for n in nodes if n.call], key=_time)
         """Model calls in order of time."""
         self.traces: list[str] = [nodes[0].step.span.trace_id]
         self.chosen: str | None = None
