@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from otel_drift.model import Hint, Turn
 from otel_drift.normalise import Step
@@ -165,11 +164,11 @@ def _is_whole(turn: Turn) -> bool:
 def main_convention(steps: Iterable[Step]) -> str:
     """The convention whose settings decide what is captured: the most specific one of the model calls, else of any."""
     best = (0, "")
-    for step in steps:
-        if _is_openllmetry(step.span.scope):
+    for scope, kind, shape in {(s.span.scope, s.kind, s.shape) for s in steps}:
+        if _OPENLLMETRY.fullmatch(scope):
             best = max(best, (100 + _ORDER["traceloop"], "traceloop"))
-        weight = 100 if step.kind == "llm" else 10 if step.kind != "other" else 1
-        for reader in step.readers:
+        weight = 100 if kind == "llm" else 10 if kind != "other" else 1
+        for reader in shape.readers:
             rank = _ORDER.get(reader.name)
             if rank is not None and (weight + rank, reader.name) > best:
                 best = (weight + rank, reader.name)
@@ -180,11 +179,6 @@ _OPENLLMETRY = re.compile(
     r"opentelemetry\.instrumentation\.(?:openai\.v[01]|langchain|llamaindex|anthropic|bedrock|cohere|groq|mistralai|ollama"
     r"|together|watsonx|replicate|crewai|haystack|chromadb|pinecone|qdrant|weaviate|milvus|lancedb|marqo)"
 )
-
-
-@lru_cache(maxsize=1024)
-def _is_openllmetry(scope: str) -> bool:
-    return _OPENLLMETRY.fullmatch(scope) is not None
 
 
 _ORDER = {
@@ -208,10 +202,11 @@ def _from_steps(turns: Sequence[Turn], steps: Sequence[Step]) -> Iterable[Hint]:
     kinds = {s.kind for s in steps}
     shapes = {s.shape for s in steps}
     circles = {s.span.trace_id for s in steps if s.cut_loose}
-    parts = {s.span.trace_id for s in steps if s.shape.part_of_trace}
+    partial = any(shape.part_of_trace for shape in shapes)
+    parts = {s.span.trace_id for s in steps if partial and s.shape.part_of_trace}
     cut = {s.span.trace_id for s in steps if s.truncated}
     limited = {s.span.trace_id for s in steps if s.kind == "retriever" and not s.truncated and s.incomplete}
-    around_raw = {s.span.parent_id for s in steps if s.kind == "llm" and s.span.parent_id and s.shape.raw}
+    around_raw = {s.span.parent_id for s in steps if s.kind == "llm" and s.shape.raw and s.span.parent_id}
     if not kinds & {"llm", "agent"}:
         yield Hint(
             "no_model_call",

@@ -170,16 +170,21 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
     texts: set[str] = set()
     ids: set[str] = set()
     for source in active:
+        own = source.stage == "tool" and source.structured  # read out of the tool's result itself
+        returned = "" if own else source.text
         for d in source.documents or ():
-            folded, own_id = fold(d.text) if d.text else "", d.id or ""
-            if folded in texts if d.text else own_id in ids:
-                continue
             if d.text:
+                folded = fold(d.text)
+                if folded in texts:
+                    continue
                 texts.add(folded)
-            if d.id or not d.text:
-                ids.add(own_id)
-            own = source.stage == "tool" and source.structured  # read out of the tool's result itself
-            items.append((d, source.stage, source.ref, "" if own else source.text))
+                if d.id:
+                    ids.add(d.id)
+            elif (d.id or "") in ids:
+                continue
+            else:
+                ids.add(d.id or "")
+            items.append((d, source.stage, source.ref, returned))
     if not texts:
         return [(d, stage, ref) for d, stage, ref, _ in items]
     truncated = any(c.truncated for c in prompt.calls)
@@ -187,8 +192,8 @@ def _given(active: Sequence[Source], prompt: _Prompt) -> list[tuple[Document, Re
     if prompt.text and not truncated:
         for d, stage, ref, returned in items:
             if d.text and (
-                prompt.holds(d.text)
-                or (stage == "tool" and not returned)
+                (stage == "tool" and not returned)
+                or prompt.holds(d.text)
                 or (returned and _stands_in(d.text, returned))
             ):
                 kept.append((d, stage, ref))

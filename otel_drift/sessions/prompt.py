@@ -35,11 +35,7 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
     if "[[ ## " in text:
         fields = dspy(text)
         return _placed(fields, 0) if fields is not None else None
-    parts = [(0, len(text))] if whole else sections(text)
-    example = _EXAMPLE.search(text) if not whole and _may_hold_example(text) else None
-    offset = 0
-    if example is not None:
-        offset = max((at for at, _ in parts if at > example.end() and text[example.end() : at].strip()), default=0)
+    offset = 0 if whole else _past_example(text)
     body = text[offset:] if offset else text
     for form in (tags, json_list, content_blocks, brackets, named):
         found = form(body)
@@ -48,6 +44,7 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
     empty = _EMPTY_TAG.search(text) if not whole and "</" in text else None
     if empty is not None:
         return Found((), empty.start("body"), empty.end("body"), "empty")
+    parts = [(0, len(text))] if whole else sections(text)
     for start, end in parts:
         if not text[start:end].strip():
             continue
@@ -65,9 +62,16 @@ _EXAMPLE = re.compile(
 )
 
 
-def _may_hold_example(text: str) -> bool:
+def _past_example(text: str) -> int:
+    """Where the material begins that is announced below an example's own lines, 0 where there is no example."""
     low = text.lower()
-    return "example" in low or "e.g." in low or "beispiel" in low
+    if "example" not in low and "e.g." not in low and "beispiel" not in low:
+        return 0
+    example = _EXAMPLE.search(text)
+    if example is None:
+        return 0
+    end = example.end()
+    return max((at for at, _ in sections(text) if at > end and text[end:at].strip()), default=0)
 
 
 _EMPTY_TAG = re.compile(
