@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from otel_drift.model import Span, SpanEvent
 from otel_drift.new_span import new_span
@@ -20,10 +21,14 @@ from otel_drift.otlp.values import Decoding, enum_value, nanoseconds
 _BEGINNING = b'{"resourceSpans"'
 _IDS = re.compile(r"(?!0{32})[0-9a-f]{32} (?!0{16})[0-9a-f]{16} (?:(?!0{16})[0-9a-f]{16})?\Z").match
 """A trace, a span and its parent, if it has one: in one match in less than half the time that three take."""
-_INT64 = 2**63
 _TIMES = 2**64
+_OTHERS = (float, bool, type(None))
 _USELESS = 8
 """So many documents in a row that were not usual, and no more are tried."""
+
+
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer that fits, or the decimal text of one, as OTLP has it."""
 
 
 class _Part(msgspec.Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -31,12 +36,14 @@ class _Part(msgspec.Struct, gc=False, forbid_unknown_fields=True, rename="camel"
 
 
 class _Value(_Part):
+    """One of these. Where a text or number is no number or truth value it is named too, so that none is made of it."""
+
     string_value: str | None = None
-    int_value: str | int | None = None
-    double_value: float | None = None
-    bool_value: bool | None = None
-    array_value: _Array | None = None
-    kvlist_value: _Attributes | None = None
+    int_value: _Int64 | UnsetType = UNSET
+    double_value: float | str | None = None
+    bool_value: bool | int | str | None = None
+    array_value: _Array | UnsetType = UNSET
+    kvlist_value: _Attributes | UnsetType = UNSET
 
 
 class _Array(_Part):
@@ -60,7 +67,7 @@ class _Event(_Part):
 
 
 class _Status(_Part):
-    code: int | str = 0
+    code: int | float | str = 0
     message: str = ""
 
 
@@ -68,10 +75,10 @@ class _Span(_Part):
     trace_id: str
     span_id: str
     name: str
-    start_time_unix_nano: str | int
-    end_time_unix_nano: str | int = 0
+    start_time_unix_nano: int
+    end_time_unix_nano: int = 0
     parent_span_id: str | None = None
-    kind: int | str = 0
+    kind: int | float | str = 0
     attributes: list[_Attribute] = []
     events: list[_Event] = []
     status: _Status | None = None
@@ -117,7 +124,7 @@ class UsualRequests:
 
     def __init__(self, decoding: Decoding) -> None:
         self._decoding = decoding
-        self._decode = msgspec.json.Decoder(_Request).decode
+        self._decode = msgspec.json.Decoder(_Request, strict=False).decode
         self._misses = 0
 
     def spans(self, document: bytes | memoryview) -> list[Span] | None:
@@ -152,16 +159,18 @@ def _spans(request: _Request, decoding: Decoding) -> list[Span]:
 
 def _span(item: _Span, resource: Mapping[str, Any], scope: str, decoding: Decoding) -> Span:
     trace_id, span_id, parent_id = item.trace_id, item.span_id, item.parent_span_id or ""
-    start, end = int(item.start_time_unix_nano), int(item.end_time_unix_nano)
+    start, end = item.start_time_unix_nano, item.end_time_unix_nano
     if not (_IDS(f"{trace_id} {span_id} {parent_id}") and parent_id != span_id and 0 < start <= end < _TIMES):
         raise ValueError
-    state, message = _status(item.status) if item.status else ("unset", "")
-    kind, events = item.kind, item.events
+    name, status, kind, events = item.name, item.status, item.kind, item.events
+    if "\x00" in name:
+        raise ValueError
+    state, message = _status(status) if status and (status.code or status.message) else ("unset", "")
     return new_span(
         trace_id,
         span_id,
         parent_id or None,
-        _text(item.name),
+        name,
         start,
         end,
         _attributes(item.attributes, decoding),
@@ -194,8 +203,9 @@ def _attributes(items: list[_Attribute], decoding: Decoding, depth: int = 0) -> 
         value = item.value
         content: Any = value.string_value
         if content is None:
-            number = value.int_value
-            content = int(number) if type(number) is str and len(number) < 19 else _other(value, decoding, depth + 1)
+            content = value.int_value
+            if content is UNSET:
+                content = _other(value, decoding, depth + 1)
         elif "\x00" in content:
             raise ValueError
         attributes[item.key] = content
@@ -206,28 +216,28 @@ def _attributes(items: list[_Attribute], decoding: Decoding, depth: int = 0) -> 
 
 def _other(value: _Value, decoding: Decoding, depth: int) -> Any:
     """A value that is no text (in an array: any value)."""
-    if value.int_value is not None:
-        number = int(value.int_value)
-        if not -_INT64 <= number < 2 * _INT64:
-            raise ValueError
-        return number
-    if value.array_value is not None:
+    if value.int_value is not UNSET:
+        return value.int_value
+    if value.array_value is not UNSET:
         members = value.array_value.values
         if depth > decoding.limits.max_depth or len(members) > decoding.limits.max_attributes:
             raise ValueError
         if members and members[0].double_value is not None:  # a vector
             numbers = [member.double_value for member in members]
-            if None not in numbers:
+            if set(map(type, numbers)) == {float}:
                 return numbers
         return [
             _other(member, decoding, depth + 1) if member.string_value is None else _text(member.string_value)
             for member in members
         ]
-    if value.kvlist_value is not None:
+    if value.kvlist_value is not UNSET:
         if depth > decoding.limits.max_depth:
             raise ValueError
         return _attributes(value.kvlist_value.values, decoding, depth)
-    return value.bool_value if value.double_value is None else value.double_value
+    other = value.bool_value if value.double_value is None else value.double_value
+    if type(other) not in _OTHERS:
+        raise ValueError
+    return other
 
 
 def _text(text: str) -> str:

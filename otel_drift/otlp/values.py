@@ -109,10 +109,25 @@ def _base64_id(text: str, size: int) -> bytes | None:
 def nanoseconds(value: Any) -> int:
     """Return a time in nanoseconds, from a number or its text; 0 where there is none or it is absurd."""
     try:
-        time = int(value)
+        time = _whole(value)
     except (TypeError, ValueError, OverflowError):
         return 0
     return time if 0 <= time < 2**64 else 0
+
+
+def _whole(value: Any) -> int:
+    """An integer, from a number or its text; which may have an exponent, as protobuf's JSON mapping says.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it is none.
+    """
+    try:
+        return int(value)
+    except ValueError:
+        number = float(value)
+        if number.is_integer():
+            return int(number)
+        raise
 
 
 def enum_value(value: Any, names: Mapping[str, int]) -> int:
@@ -273,7 +288,7 @@ def plain_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -
 
 def _integer(value: Any) -> int | str | None:
     try:
-        number = int(value)
+        number = _whole(value)
     except (TypeError, ValueError, OverflowError):
         return None
     return number if number in _INT64 else str(value)[:64]
