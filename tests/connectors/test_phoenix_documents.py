@@ -165,6 +165,24 @@ def test_what_may_not_be_deleted_stays_none_and_is_not_written_again(phoenix: Me
     assert phoenix.standing() == {(RETRIEVER, 0, "otel-drift"): ("MAJOR", "CODE")}
 
 
+@pytest.mark.parametrize("unreadable", ['{"a":' * 100_000 + "1" + "}" * 100_000, "{", None])
+def test_a_span_that_cannot_be_read_holds_up_no_other(
+    phoenix: MemoryPhoenix, unreadable: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phoenix.spans[RERANKER] = (trace(3), retrieving(*texts(200)))
+    told = phoenix._span
+    monkeypatch.setattr(
+        phoenix, "_span", lambda one: {**told(one), **({"attributes": unreadable} if one == RERANKER else {})}
+    )
+    phoenix.documents[RETRIEVER, 3, "otel-drift"] = {
+        "id": "x", "name": "source_conflict", "identifier": "otel-drift", "documentPosition": 3, "label": "written by",
+        "annotatorKind": "CODE", "score": None, "explanation": None, "metadata": {"result_id": ["someone else"]},
+    }  # fmt: skip
+    assert write(about("Passage 1."), about("Passage 1.", on=RERANKER, id="2" * 32)).written
+    ours = {(RETRIEVER, 1, "otel-drift"): ("MAJOR", "CODE"), (RETRIEVER, 3, "otel-drift"): ("written by", "CODE")}
+    assert phoenix.standing() == ours
+
+
 def test_another_answers_documents_are_left_alone(phoenix: MemoryPhoenix) -> None:
     """Two answers in one trace: each takes back its own; of one document both concern, the worse is said."""
     first, second = about("Passage 0.", "Passage 1."), about("Passage 1.", "Passage 2.", id="2" * 32, span_id=span(50))

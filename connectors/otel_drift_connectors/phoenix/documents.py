@@ -84,7 +84,7 @@ def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
     gone = {
         place: stands
         for place, stands in found.standing.items()
-        if place not in wanted and _metadata(stands).get("result_id") in results
+        if place not in wanted and _text(_metadata(stands).get("result_id")) in results
     }
     rows = [row for place, row in wanted.items() if _differs(row, found.standing.get(place))]
     rows += [
@@ -114,7 +114,7 @@ def _read(server: Server, trace_ids: Sequence[str]) -> _Retrievals:
 
 def _note(span: dict[str, Any], found: _Retrievals) -> None:
     keys = ("reranker", "output_documents") if span["spanKind"] == "reranker" else ("retrieval", "documents")
-    items = _below(json.loads(span["attributes"]), *keys)
+    items = _below(_attributes(span), *keys)
     found.ids[span["spanId"]] = span["id"]
     found.documents[span["spanId"]] = [
         (_text(_below(item, "document", "id")), _text(_below(item, "document", "content")))
@@ -123,6 +123,14 @@ def _note(span: dict[str, Any], found: _Retrievals) -> None:
     for one in span["documentEvaluations"]:
         if one["name"] == CONFLICTS and one["identifier"] == IDENTIFIER:
             found.standing[_Place(span["id"], one["documentPosition"])] = one
+
+
+def _attributes(span: dict[str, Any]) -> Any:
+    """What the span's application wrote; None where it cannot be read, which must not hold up the other spans."""
+    try:
+        return json.loads(span["attributes"])
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _wanted(annotations: Sequence[Annotation], found: _Retrievals) -> dict[_Place, dict[str, Any]]:
