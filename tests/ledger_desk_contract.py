@@ -91,6 +91,7 @@ def statuses(ledger: Ledger) -> dict[str | None, str]:
 
 def contents(ledger: Ledger) -> str:
     """Everything in every table."""
+    import otel_drift.inbox.tables  # noqa: F401  (they are among the ledger's)
     from otel_drift.ledger.schema import metadata
 
     with ledger._database.reading() as connection:

@@ -31,7 +31,9 @@ _FOUND = sa.select(unit).where(_WITH_PRINT, unit.c.body.is_not(None))
 _SAME = sa.select(unit.c.result_id).where(_WITH_PRINT, unit.c.body_sha256 == sa.bindparam("digest"))
 _OUTDATE = sa.update(unit).where(_IS_CURRENT).values(current=False)
 _ADD = sa.insert(unit).returning(unit.c.result_id)
-_HELD = sa.select(finding.c.event_id, finding.c.type, finding.c.severity).where(finding.c.event_id.in_(_KEYS))
+_HELD = (  # a finding is in each result of its session, as many as that was audited times
+    sa.select(finding.c.event_id, finding.c.type, finding.c.severity).where(finding.c.event_id.in_(_KEYS)).distinct()
+)
 _INSTRUCTIONS = sa.select(instructions.c.sha256).where(instructions.c.sha256.in_(_KEYS))
 
 
