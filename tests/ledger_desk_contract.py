@@ -415,6 +415,19 @@ class DeskContract:
         other = [one for one in ledger.record(since=0) if one["unit_id"] == "unit-9"]
         assert (other[0]["report"] is None) == ("before" in selector)
 
+    def test_forgetting_erases_what_is_said_of_passages_and_leaves_where_it_was_said(self, ledger: Ledger) -> None:
+        commit(ledger, conflicting(("desk", "lab")))
+        said = next(one.passages for one in take(ledger).values() if one.passages)
+        assert all(one.explanation in contents(ledger) for one in said)
+
+        ledger.forget(session="s1")
+        commit(ledger, unit(audit="source_conflict", content_sha256="fingerprint-2"))
+
+        (gone,) = [one for one in take(ledger).values() if one.passages]
+        assert gone.withdrawn
+        assert gone.passages == tuple(replace(one, explanation="") for one in said)
+        assert not any(one.explanation in contents(ledger) for one in said)
+
     def test_the_ledger_goes_on_after_a_deletion(self, ledger: Ledger) -> None:
         commit(ledger, drifted())
         ledger.resolve("event-1", "rejected", by="Ada", why="no")

@@ -176,6 +176,8 @@ def _silence(connection: Connection, where: sa.ColumnElement[bool]) -> int:
 def _wordless(body: str) -> str:
     kept = records.from_json(body)
     kept["explanation"] = None
+    for one in kept.get("passages", ()):
+        one["explanation"] = ""
     kept["metadata"].pop("verdicts", None)
     return records.to_json(kept)
 
