@@ -112,9 +112,9 @@ class OtlpFileSource:
             raise SourceError(f"none of the {len(files)} input files can be read: {first}")
 
     def _records(self, stream: FileBytes) -> Iterator[list[Record]]:
-        window = ByteWindow(stream.read)
+        window = ByteWindow(stream.readinto)
         window.have(_HEAD)
-        head = window.data[:_HEAD]
+        head = bytes(window.data[:_HEAD])
         decoding = Decoding(self._limits, self._log)
         if head.startswith(_BOM):
             window.pos = len(_BOM)

@@ -75,7 +75,7 @@ class JsonValues:
             if not window.fill():
                 return len(window.data)
 
-    def parsed(self, piece: bytes | memoryview) -> Any:
+    def parsed(self, piece: bytes | bytearray | memoryview) -> Any:
         """The value that `piece` is, or NOTHING where it is not exactly one."""
         try:
             value = orjson.loads(piece)
@@ -158,7 +158,7 @@ class JsonValues:
         swallowed = _DOCUMENT_LINE.search(window.data, window.pos, window.pos + ahead)
         return MalformedError(reason, swallowed.start() - window.pos if swallowed else ahead)
 
-    def _lenient(self, piece: bytes) -> Any:
+    def _lenient(self, piece: bytes | bytearray) -> Any:
         """What only a strict parser refuses: NaN, lone surrogates, invalid UTF-8, huge integers."""
         try:
             text = piece.decode()

@@ -164,9 +164,10 @@ class JsonWalk:
             window.skip_in_line(len(piece))
             return
         self._no_line_before = window.offset + (end - window.pos or LINE)
+        piece = bytes(piece)
         if len(piece) > 1 and self._line_follows(end):
             # A broken line must not take its neighbours along: walk it on its own.
-            inner = JsonWalk(ByteWindow.over(bytes(piece), offset=window.offset, line=window.line), self._decoding)
+            inner = JsonWalk(ByteWindow.over(piece, offset=window.offset, line=window.line), self._decoding)
             inner._no_line_before = self._no_line_before
             yield from inner.records()
             window.pos += len(piece)

@@ -180,7 +180,7 @@ class ProtobufWalk:
 
     def _take(self, size: int) -> bytes:
         window = self._window
-        taken = window.data[window.pos : window.pos + size]
+        taken = bytes(memoryview(window.data)[window.pos : window.pos + size])
         window.pos += size
         return taken
 

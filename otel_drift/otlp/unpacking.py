@@ -75,19 +75,23 @@ class FileBytes:
         """Whether the file is gzip."""
         return self._inflate is not None
 
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes; empty at the end, or where a limit or damage ends it (see `stopped`)."""
+    def readinto(self, space: memoryview) -> int:
+        """Fill `space` from its beginning; return by how many bytes: 0 at the end, or where `stopped` says why."""
         if self._inflate is None:
-            return self._take_head() or self._read_raw(size)
-        parts: list[bytes] = []
-        missing = size
-        while missing > 0 and self.stopped is None:
-            part = self._unpack(missing)
+            head = self._head[: len(space)]
+            if not head:
+                return self._raw_into(space)
+            self._head = self._head[len(head) :]
+            space[: len(head)] = head
+            return len(head)
+        filled = 0
+        while filled < len(space) and self.stopped is None:
+            part = self._unpack(len(space) - filled)
             if part is None:
                 break
-            parts.append(part)
-            missing -= len(part)
-        return b"".join(parts)
+            space[filled : filled + len(part)] = part
+            filled += len(part)
+        return filled
 
     def _unpack(self, size: int) -> bytes | None:
         """Up to `size` unpacked bytes, possibly none; None at the end."""
@@ -128,16 +132,21 @@ class FileBytes:
         head, self._head = self._head, b""
         return head
 
-    def _read_raw(self, size: int = _RAW_CHUNK) -> bytes:
+    def _read_raw(self) -> bytes:
+        chunk = bytearray(_RAW_CHUNK)
+        del chunk[self._raw_into(memoryview(chunk)) :]
+        return bytes(chunk)
+
+    def _raw_into(self, space: memoryview) -> int:
         try:
-            data = self._file.read(size) or b""
+            size = self._file.readinto(space) or 0
         except OSError as problem:
             self.stopped = f"cannot be read on ({problem.strerror})"
-            return b""
-        self._raw += len(data)
+            return 0
+        self._raw += size
         if self._raw > self._limits.max_file_bytes:
             self.stopped = f"grew beyond the limit of {self._limits.max_file_bytes} bytes while it was read"
-            return b""
+            return 0
         if self._on_bytes is not None:
-            self._on_bytes(len(data))
-        return data
+            self._on_bytes(size)
+        return size

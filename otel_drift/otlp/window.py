@@ -6,21 +6,28 @@ import io
 from collections.abc import Callable
 
 CHUNK = 256 * 1024
+"""Bytes that are held at once as a rule; more where a value is longer."""
 
 
 class ByteWindow:
     """`data` holds what was read and not yet let go; `pos` is the next byte of it to look at.
 
-    Refilling lets go of what lies before `pos`, so positions are valid until the next `fill`.
+    Refilling lets go of what lies before `pos` and reads into the same memory (which spares a copy, and asking the
+    system for more), so positions and views of `data` are valid until the next `fill`.
+
+    Args:
+        readinto: fills what it is given from the beginning and says by how many bytes; 0 at the end.
+        offset: where in the whole stream it begins.
+        line: the line it begins on.
     """
 
-    __slots__ = ("_counted", "_lines", "_offset", "_read", "data", "ended", "pos")
+    __slots__ = ("_counted", "_lines", "_offset", "_readinto", "data", "ended", "pos")
 
-    def __init__(self, read: Callable[[int], bytes], *, offset: int = 0, line: int = 1) -> None:
-        self.data = b""
+    def __init__(self, readinto: Callable[[memoryview], int], *, offset: int = 0, line: int = 1) -> None:
+        self.data: bytes | bytearray = b""
         self.pos = 0
         self.ended = False
-        self._read = read
+        self._readinto = readinto
         self._offset = offset
         self._lines = line
         self._counted = 0
@@ -28,7 +35,7 @@ class ByteWindow:
     @classmethod
     def over(cls, data: bytes, *, offset: int = 0, line: int = 1) -> ByteWindow:
         """A window over bytes that are all there."""
-        window = cls(io.BytesIO().read, offset=offset, line=line)
+        window = cls(io.BytesIO().readinto, offset=offset, line=line)
         window.data = data
         window.ended = True
         return window
@@ -37,17 +44,24 @@ class ByteWindow:
         """Read more; False at the end. Each call at least doubles what is unread, so looking again stays linear."""
         if self.ended:
             return False
-        rest = memoryview(self.data)[self.pos :]
-        chunk = self._read(max(CHUNK, len(rest)))
-        if not chunk:
-            self.ended = True
-            return False
         self._lines = self.line
         self._counted = 0
         self._offset += self.pos
-        self.data = b"".join((rest, chunk))
+        held = len(self.data) - self.pos
+        size = CHUNK
+        while size < 2 * held:
+            size *= 2
+        data = self.data if isinstance(self.data, bytearray) and len(self.data) == size else bytearray(size)
+        filled = held
+        with memoryview(data) as space:
+            space[:held] = memoryview(self.data)[self.pos :]
+            while filled < size and (count := self._readinto(space[filled:])):
+                filled += count
+        self.ended = filled < size
+        del data[filled:]
+        self.data = data
         self.pos = 0
-        return True
+        return filled > held
 
     def have(self, size: int) -> bool:
         """Whether `size` bytes are there from `pos` on, after reading as much as that takes."""

@@ -20,7 +20,7 @@ from otlp.samples import attribute, capture, dumped, log, log_request, request, 
 
 def walked(data: bytes) -> tuple[list[Record], ProblemLog]:
     problems = ProblemLog(ReadLimits())
-    walk = JsonWalk(ByteWindow(io.BytesIO(data).read), Decoding(ReadLimits(), problems))
+    walk = JsonWalk(ByteWindow(io.BytesIO(data).readinto), Decoding(ReadLimits(), problems))
     return [record for page in walk.records() for record in page], problems
 
 

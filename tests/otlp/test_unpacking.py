@@ -19,10 +19,10 @@ LINES = [dumped(request(span(number, attributes=[]))) + b"\n" for number in rang
 
 def unpacked(path: Path, size: int = 1000, limits: ReadLimits | None = None) -> tuple[bytes, str | None]:
     with FileBytes(path, limits or ReadLimits()) as stream:
+        space = bytearray(size)
         parts = []
-        while part := stream.read(size):
-            assert len(part) <= max(size, 300_000)
-            parts.append(part)
+        while count := stream.readinto(memoryview(space)):
+            parts.append(bytes(space[:count]))
         return b"".join(parts), stream.stopped
 
 
