@@ -65,7 +65,7 @@ def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions
     _drop_instructions(evidence)
     turns = []
     for number, (draft, found) in enumerate(zip(drafts, evidence, strict=True), 1):
-        others = tuple(turn_of(u, number, gather(u, options), options, ()) for u in draft.alternatives)
+        others = tuple([turn_of(u, number, gather(u, options), options, ()) for u in draft.alternatives])
         turns.append(turn_of(draft.unit, number, found, options, others))
     used = _traces(drafts)
     shapes = {s.shape for s in steps if s.kind != "other"}
@@ -74,7 +74,7 @@ def build(group: Group, traces: Mapping[str, Trace], options: ReconstructOptions
         key=group.key,
         session_id=group.session_id,
         turns=tuple(turns),
-        trace_ids=tuple(t for t in group.trace_ids if t in used),
+        trace_ids=tuple([t for t in group.trace_ids if t in used]),
         project=group.project,
         environment=group.environment,
         user=group.user,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
@@ -39,8 +39,7 @@ def says_nothing(text: str) -> bool:
     return not folded or (len(folded) <= 80 and _NOTHING.fullmatch(folded) is not None and folded.count(". ") == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Passages in a text, and where in the text they lie."""
 
     documents: tuple[Document, ...]

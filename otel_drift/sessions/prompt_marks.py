@@ -51,14 +51,12 @@ def brackets(text: str) -> Found | None:
 
 def _is_label(label: str) -> bool:
     label = label.strip()
-    if not label or label in ("x", "X") or label.startswith("[") or label.endswith("]"):
-        return False
-    if "##" in label or label.upper().startswith(("END ", "/")):  # DSPy's field names, closing marks
-        return False
-    words = label.split()
-    return (
-        len(words) <= 2 or bool(re.match(r"(?i)(document|source|passage|doc|chunk|excerpt)\b", label)) or ":" in label
-    )
+    if label in ("", "x", "X") or "##" in label or label[:1] == "/" or label[:4].upper() == "END ":
+        return False  # boxes, DSPy's field names, closing marks
+    return len(label.split()) <= 2 or ":" in label or _KIND.match(label) is not None
+
+
+_KIND = re.compile(r"(?:document|source|passage|doc|chunk|excerpt)\b", re.IGNORECASE)
 
 
 def named(text: str) -> Found | None:
