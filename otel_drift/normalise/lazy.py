@@ -27,7 +27,8 @@ class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
         """Compute and keep."""
         if instance is None:
             return self
-        value = self.compute(instance)
+        compute = self.compute  # called as a method it would be looked up in the class first
+        value = compute(instance)
         setattr(instance, self.name, value)
         return value
 

@@ -101,7 +101,11 @@ class OwnerKeys:
 
     def read(self, attributes: Attributes) -> tuple[Owner, ...]:
         """The owners that a span of these keys names."""
-        found = [(kind, own) for kind, key in self.certain if (own := scalar(attributes[key])) is not None]
+        found: list[Owner] = []
+        for kind, key in self.certain:
+            own = scalar(attributes[key])
+            if own is not None:
+                found.append((kind, own))
         if self.free and not self.looked_up and not self._is_lookup(attributes):
             found += [(kind, own) for kind, key in self.free if (own := scalar(attributes[key])) is not None]
         for key in self.documents:

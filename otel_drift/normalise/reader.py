@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from otel_drift.model import Attributes
 from otel_drift.normalise.names import SESSION_DELIBERATE, numbered
 from otel_drift.normalise.owners import OwnerKeys
-from otel_drift.otlp.values import PARTIAL_TRACE
+from otel_drift.otlp.values import PARTIAL_TRACE, TRUNCATED
 
 if TYPE_CHECKING:
     from otel_drift.normalise.step import ChatMessage, Document, Kind, Step, Tool
@@ -106,12 +106,15 @@ class Shape:
     Attributes:
         readers: the readers that know the span, richest first.
         ways: how each thing may be read: the methods of the readers that have one of their own.
+        kinds: how the span's role may be read.
+        guess: how it may be read where those know none.
         sessions: the keys that hold a session id, with their rank, best first.
         nested: the readers that know of a session id inside the metadata.
         owners: the keys that name user and tenant.
         anonymous: whether the span itself says nothing of whose it is.
         facts: the readers that may know a fact, by its name.
         raw: whether only a provider's raw request is known.
+        cut: whether values may have been cut when they were read.
         part_of_trace: whether the store gave only a part of the trace.
         scrubbed: whether logfire replaced values that look secret.
     """
@@ -127,6 +130,8 @@ class Shape:
             )
             for what in _WAYS
         }
+        self.kinds: tuple[Callable[[Step], Kind], ...] = tuple(r.kind for r in readers if not r.last_resort)
+        self.guess = next((r.kind for r in readers if r.last_resort), None)
         named = {found for reader in readers for found in reader.sessions(keys) if found[1] in keys}
         if len(readers) > 1 and "session.id" in keys:
             named.add((SESSION_DELIBERATE, "session.id"))
@@ -142,6 +147,7 @@ class Shape:
                 if not sources or not set(sources).isdisjoint(keys):
                     self.facts.setdefault(name, []).append(reader)
         self.raw = all(reader.raw or reader.name == "app" for reader in readers)
+        self.cut = TRUNCATED in keys
         self.part_of_trace = PARTIAL_TRACE in keys
         self.scrubbed = "logfire.scrubbed" in keys
         self._keys = tuple(keys)

@@ -96,20 +96,22 @@ class Step:
         self.readers = shape.readers
         self._identify = identify
         self._session_attributes = session_attributes
-        cut = span.attributes.get(TRUNCATED)
-        self.truncated = bool(cut)
-        self.cut_length = max(_longest(span.attributes.get(key)) for key in cut) if cut else 0
+        self.truncated = False
+        self.cut_length = 0
+        if shape.cut and (cut := span.attributes[TRUNCATED]):
+            self.truncated = True
+            self.cut_length = max(_longest(span.attributes.get(key)) for key in cut)
         self.cut_loose = False
         """Whether its parent link closed a circle and was passed over."""
         self.notes: dict[str | tuple[str, ...], Any] = {}
         """What was read before: parsed attributes by their keys, and what readers keep of their work on this span."""
         best: Kind = "other"
-        for reader in shape.readers:
-            if reader.last_resort and best != "other":
-                break
-            kind = reader.kind(self)
-            if kind != "other" and (best == "other" or _SPECIFIC[kind] > _SPECIFIC[best]):
+        for read in shape.kinds:
+            kind = read(self)
+            if _SPECIFIC[kind] > _SPECIFIC[best]:
                 best = kind
+        if best == "other" and shape.guess is not None:
+            best = shape.guess(self)
         self.kind: Kind = best
 
     @lazy
