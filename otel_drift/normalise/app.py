@@ -68,7 +68,7 @@ class Application(Reader):
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Recorded hits: whole documents, or only ids."""
-        if step.kind not in ("retriever", "reranker"):
+        if step.kind not in {"retriever", "reranker"}:
             return None
         key = self._hits(step)
         if key is None:
@@ -81,7 +81,7 @@ class Application(Reader):
 
     def query(self, step: Step) -> str | None:
         """The recorded query."""
-        return self._query(step) if step.kind in ("retriever", "reranker") else None
+        return self._query(step) if step.kind in {"retriever", "reranker"} else None
 
     def _counts_nothing(self, step: Step) -> bool:
         return any(value in (0, "0") for key, value in step.span.attributes.items() if _is_count(key))

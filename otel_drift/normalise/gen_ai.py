@@ -95,7 +95,7 @@ class GenAI(Reader):
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """System instructions and input messages, wherever they were written."""
         a = step.span.attributes
-        if step.kind in ("embedding", "retriever", "reranker", "tool"):
+        if step.kind in {"embedding", "retriever", "reranker", "tool"}:
             return None
         messages: tuple[ChatMessage, ...] = ()
         if "gen_ai.input.messages" in a:
@@ -112,7 +112,7 @@ class GenAI(Reader):
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """Output messages or choices."""
         a = step.span.attributes
-        if step.kind in ("embedding", "retriever", "reranker", "tool"):
+        if step.kind in {"embedding", "retriever", "reranker", "tool"}:
             return None
         if "gen_ai.output.messages" in a:
             found = messages_in(step, "gen_ai.output.messages", "assistant")
@@ -156,7 +156,7 @@ class GenAI(Reader):
 
     def input(self, step: Step) -> Any:
         """The last user message a workflow or agent was given; a dict written as text is parsed."""
-        if step.kind not in ("agent", "chain"):
+        if step.kind not in {"agent", "chain"}:
             return None
         messages = self.input_messages(step) or ()
         text = next((m.text for m in reversed(messages) if m.role == "user" and m.text), None)
@@ -164,7 +164,7 @@ class GenAI(Reader):
 
     def output(self, step: Step) -> Any:
         """The last assistant text of a workflow or agent."""
-        if step.kind not in ("agent", "chain"):
+        if step.kind not in {"agent", "chain"}:
             return None
         messages = self.output_messages(step) or ()
         return next((m.text for m in reversed(messages) if m.role == "assistant" and m.text), None)

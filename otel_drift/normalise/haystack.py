@@ -58,7 +58,7 @@ class Haystack(Reader):
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Documents that a retriever or ranker returned."""
-        said = self.output(step) if step.kind in ("retriever", "reranker") else None
+        said = self.output(step) if step.kind in {"retriever", "reranker"} else None
         return read_documents(said.get("documents", said) if isinstance(said, dict) else said, strings=True)
 
     def candidates(self, step: Step) -> tuple[Document, ...] | None:
@@ -68,7 +68,7 @@ class Haystack(Reader):
 
     def query(self, step: Step) -> str | None:
         """What a retriever, ranker or text embedder was given."""
-        if step.kind not in ("retriever", "reranker", "embedding"):
+        if step.kind not in {"retriever", "reranker", "embedding"}:
             return None
         return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
 

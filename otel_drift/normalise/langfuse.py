@@ -73,13 +73,13 @@ class Langfuse(Reader):
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Whatever a retriever observation returned."""
-        if step.kind in ("retriever", "reranker") and "langfuse.observation.output" in step.span.attributes:
+        if step.kind in {"retriever", "reranker"} and "langfuse.observation.output" in step.span.attributes:
             return read_documents(step.json("langfuse.observation.output"), strings=True)
         return None
 
     def query(self, step: Step) -> str | None:
         """What a retriever or embedding observation was called with."""
-        if step.kind in ("retriever", "reranker"):
+        if step.kind in {"retriever", "reranker"}:
             return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
         if step.kind == "embedding":
             found = leaves(self.input(step), QUESTION_KEYS, frozenset())

@@ -71,13 +71,13 @@ class Mlflow(Reader):
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Outputs of a retriever span."""
-        if step.kind in ("retriever", "reranker") and "mlflow.spanOutputs" in step.span.attributes:
+        if step.kind in {"retriever", "reranker"} and "mlflow.spanOutputs" in step.span.attributes:
             return read_documents(self.output(step), strings=True)
         return None
 
     def query(self, step: Step) -> str | None:
         """Inputs of a retriever span."""
-        if step.kind in ("retriever", "embedding"):
+        if step.kind in {"retriever", "embedding"}:
             found = leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)
             return found[0] if found and (step.kind == "retriever" or len(found) == 1) else None
         return None

@@ -140,7 +140,7 @@ class OpenInference(Reader):
             value = a.get("embedding.embeddings.0.embedding.text")
             if isinstance(value, str) and "embedding.embeddings.1.embedding.text" not in a:
                 return value
-        if step.kind in ("retriever", "embedding"):
+        if step.kind in {"retriever", "embedding"}:
             value = self.input(step)
             if isinstance(value, str):
                 return value

@@ -49,7 +49,7 @@ class Traceloop(Reader):
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Documents in the entity output of a retriever span."""
-        if step.kind in ("retriever", "reranker"):
+        if step.kind in {"retriever", "reranker"}:
             value = self.output(step)
             return None if value is None else read_documents(value, strings=True)
         return None

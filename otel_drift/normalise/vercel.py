@@ -42,14 +42,14 @@ class Vercel(Reader):
     def input_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`ai.prompt.messages` of a step, `ai.prompt` of the whole call."""
         a = step.span.attributes
-        if step.kind not in ("llm", "agent"):
+        if step.kind not in {"llm", "agent"}:
             return None
         key = "ai.prompt.messages" if "ai.prompt.messages" in a else "ai.prompt"
         return messages_in(step, key, "user") or None
 
     def output_messages(self, step: Step) -> tuple[ChatMessage, ...] | None:
         """`ai.response.text`, `ai.response.object`, `ai.response.toolCalls`."""
-        if step.kind not in ("llm", "agent"):
+        if step.kind not in {"llm", "agent"}:
             return None
         a = step.span.attributes
         text = a.get("ai.response.text") or a.get("ai.response.object") or a.get("ai.result.text")

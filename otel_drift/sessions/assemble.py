@@ -39,7 +39,7 @@ def is_part(unit: Unit) -> bool:
 def relevant(nodes: Sequence[Node]) -> bool:
     """Whether nodes say anything about a conversation (index building, health checks and the like do not)."""
     for node in nodes:
-        if node.call or node.step.kind in ("retriever", "reranker", "tool", "agent"):
+        if node.call or node.step.kind in {"retriever", "reranker", "tool", "agent"}:
             return True
     embeddings = [n.step for n in nodes if n.step.kind == "embedding"]
     if embeddings:
@@ -118,7 +118,7 @@ def _joined(units: list[Unit]) -> list[Unit]:
             turns.add(unit)
     if turns.every.units:
         return turns.every.units  # what no answer followed is no turn
-    return [u for u in waiting if any(n.step.kind in ("retriever", "tool", "llm", "agent") for n in u.nodes)]
+    return [u for u in waiting if any(n.step.kind in {"retriever", "tool", "llm", "agent"} for n in u.nodes)]
 
 
 class _Turns:

@@ -145,7 +145,7 @@ def _only_prepares(span: Span, identity: Identity | Step) -> bool:
         step = identity if isinstance(identity, Step) else read(span)
     except Exception:
         return False
-    return step.kind in ("embedding", "index")
+    return step.kind in {"embedding", "index"}
 
 
 @lru_cache(maxsize=4096)

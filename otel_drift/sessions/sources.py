@@ -101,7 +101,7 @@ class _Search:
         source: Source | None = None
         if step.kind == "tool" and step.tool is not None:
             source = self._tool_span(step)
-        elif step.kind in ("retriever", "reranker"):
+        elif step.kind in {"retriever", "reranker"}:
             source = Source(
                 step.documents,
                 "reranker" if step.kind == "reranker" else "retriever",

@@ -19,18 +19,19 @@ WHOLE = 4
 class Node:
     """A step in its trace's tree.
 
-    `first` and `last` delimit its subtree in the trace's pre-order, `calls` counts the model calls in it.
+    `first` and `last` delimit its subtree in the trace's pre-order, `calls` says whether there are model calls in it.
     """
 
     __slots__ = ("call", "calls", "children", "first", "last", "parent", "step")
+
+    first: int
+    last: int
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.parent: Node | None = None
         self.children: list[Node] = []
-        self.first = self.last = 0
-        self.call = False
-        self.calls = 0
+        self.call = self.calls = False
 
 
 def order(span: Span) -> tuple[Any, ...]:
@@ -126,28 +127,26 @@ def _with_lost_parents(roots: list[Node]) -> list[Node]:
 
 def _mark_calls(ordered: Sequence[Node]) -> None:
     """Mark the model calls; of nested spans of one call (wrapper and client library) only the richest counts."""
-    index = 0
-    while index < len(ordered):
-        node = ordered[index]
-        if node.step.kind != "llm":
-            index += 1
+    end = 0
+    for node in ordered:
+        if node.step.kind != "llm" or node.first < end:
             continue
-        nested = [n for n in ordered[node.first + 1 : node.last] if n.step.kind == "llm"] if node.children else []
+        end = node.last
+        nested = [n for n in ordered[node.first + 1 : end] if n.step.kind == "llm"] if node.children else []
         if not nested:
-            node.call = True
+            _mark(node)
         else:
             inner = [n for n in nested if not any(m.step.kind == "llm" for m in ordered[n.first + 1 : n.last])]
-            if len(inner) == 1:
-                _richest([node, *nested]).call = True
-            else:
-                for n in inner:
-                    n.call = True
-        index = node.last
-    for node in reversed(ordered):
-        if node.call:
-            node.calls += 1
-        if node.calls and node.parent is not None:
-            node.parent.calls += node.calls
+            for n in [_richest([node, *nested])] if len(inner) == 1 else inner:
+                _mark(n)
+
+
+def _mark(call: Node) -> None:
+    call.call = True
+    node: Node | None = call
+    while node is not None and not node.calls:
+        node.calls = True
+        node = node.parent
 
 
 def _richest(calls: list[Node]) -> Node:
@@ -202,7 +201,7 @@ def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -
         if grows:
             return True
         if len(node.children) > 1:
-            if len(calls) < 2 and sum(child.step.kind in ("chain", "agent") for child in node.children) < 2:
+            if len(calls) < 2 and sum(child.step.kind in {"chain", "agent"} for child in node.children) < 2:
                 return False
             if has_content(node.step):
                 return False
@@ -212,7 +211,7 @@ def _several_turns(node: Node, subtree: Sequence[Node], calls: Sequence[Node]) -
         node = node.children[0]
     if _turn_wrappers(node) >= 2 or (len(calls) >= 2 and _unrelated(calls, subtree)):
         return True
-    return node.step.kind in ("other", "chain") and len(calls) >= 2 and _repeats(node, calls)
+    return node.step.kind in {"other", "chain"} and len(calls) >= 2 and _repeats(node, calls)
 
 
 def _repeats(node: Node, calls: Sequence[Node]) -> bool:
@@ -228,7 +227,7 @@ def _repeats(node: Node, calls: Sequence[Node]) -> bool:
 
 def has_content(step: Step) -> bool:
     """Whether a wrapper says what it was asked and what it answered."""
-    return step.kind in ("chain", "agent") and bool(texts(step.input)) and bool(texts(step.output))
+    return step.kind in {"chain", "agent"} and bool(texts(step.input)) and bool(texts(step.output))
 
 
 def texts(value: Any) -> bool:
@@ -290,7 +289,7 @@ def _turn_wrappers(node: Node) -> int:
     found: list[tuple[str, str]] = []
     for child in node.children:
         step = child.step
-        if step.kind in ("chain", "agent") and has_content(step):
+        if step.kind in {"chain", "agent"} and has_content(step):
             found.append((_spoken(step.input), _spoken(step.output)))
     different = 0
     for index, (asked, _) in enumerate(found):

@@ -49,12 +49,12 @@ class Unit:
     def path(self) -> list[Step]:
         """Wrappers around the last model call, outermost first; without calls, the chains in order."""
         if not self.calls:
-            return [n.step for n in self.nodes if n.step.kind in ("chain", "agent")][:6]
+            return [n.step for n in self.nodes if n.step.kind in {"chain", "agent"}][:6]
         path: list[Step] = []
         current: Node | None = next(n for n in reversed(self.nodes) if n.call)
         while current is not None and current is not self.nodes[0]:
             current = current.parent
-            if current is not None and current.step.kind in ("chain", "agent"):
+            if current is not None and current.step.kind in {"chain", "agent"}:
                 path.append(current.step)
         path.reverse()
         return path[:6]
@@ -97,7 +97,7 @@ class Unit:
         texts = [
             d.text
             for n in self.nodes
-            if n.step.kind in ("retriever", "reranker")
+            if n.step.kind in {"retriever", "reranker"}
             for d in (n.step.documents or ())[:8]
             if d.text
         ]
@@ -180,7 +180,7 @@ class Unit:
             for text in leaves(variables, QUESTION_KEYS, NOT_ASKED)[:8]:
                 yield text, True
         for node in self.nodes:
-            if node.step.kind in ("retriever", "embedding", "reranker") and node.step.query:
+            if node.step.kind in {"retriever", "embedding", "reranker"} and node.step.query:
                 yield node.step.query, False
         for call in self.calls:
             if call is not self.call:
@@ -252,7 +252,7 @@ class Unit:
     @lazy
     def has_sources(self) -> bool:
         """Whether anything was retrieved in it."""
-        return any(n.step.kind in ("retriever", "reranker", "tool") for n in self.nodes)
+        return any(n.step.kind in {"retriever", "reranker", "tool"} for n in self.nodes)
 
     def absorb(self, other: Unit) -> None:
         """Take another unit's nodes as further evidence of this turn."""
