@@ -15,7 +15,7 @@ from otel_drift import retry
 from otel_drift.model import Annotation
 from otel_drift.passage_mark import PassageMark, text_sha256
 from otel_drift.platform import Answer, Platform
-from otel_drift_connectors.phoenix import PhoenixSink
+from otel_drift_connectors.phoenix import PhoenixSink, documents
 from otel_drift_connectors.phoenix.documents import BATCH
 
 RETRIEVER, RERANKER = span(7), span(8)
@@ -181,6 +181,23 @@ def test_a_span_that_cannot_be_read_holds_up_no_other(
     assert write(about("Passage 1."), about("Passage 1.", on=RERANKER, id="2" * 32)).written
     ours = {(RETRIEVER, 1, "otel-drift"): ("MAJOR", "CODE"), (RETRIEVER, 3, "otel-drift"): ("written by", "CODE")}
     assert phoenix.standing() == ours
+
+
+def test_of_other_spans_of_the_trace_nothing_is_read_or_held(
+    phoenix: MemoryPhoenix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phoenix.spans |= {span(number): (trace(3), retrieving(*texts(2))) for number in range(20, 40)}
+    read: list[str] = []
+    real = documents._attributes
+
+    def attributes(one: dict[str, Any]) -> Any:
+        read.append(one["spanId"])
+        return real(one)
+
+    monkeypatch.setattr(documents, "_attributes", attributes)
+    write(about("Passage 1."))
+    assert phoenix.standing() == {(RETRIEVER, 1, "otel-drift"): ("MAJOR", "CODE")}
+    assert read == [RETRIEVER]
 
 
 def test_another_answers_documents_are_left_alone(phoenix: MemoryPhoenix) -> None:

@@ -53,8 +53,12 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Retrievals:
-    """What some traces retrieved: documents (id, text) by OpenTelemetry's span id, and our annotations of them."""
+    """What some traces retrieved: the documents (id, text) of the spans in `about`, and our annotations of any.
 
+    Spans by OpenTelemetry's id; a trace may have many that no annotation is about.
+    """
+
+    about: frozenset[str]
     ids: dict[str, str] = field(default_factory=dict)
     documents: dict[str, list[tuple[str | None, str | None]]] = field(default_factory=dict)
     standing: dict[_Place, dict[str, Any]] = field(default_factory=dict)
@@ -77,8 +81,10 @@ def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
         ConfigError: there is no such project.
         PlatformError: the server cannot be asked for documents.
     """
-    refs = [ref.partition(":")[0] for one in annotations for ref in (mark.span_ref for mark in one.passages)]
-    found = _read(server, sorted({*refs, *(one.trace_id for one in annotations if one.trace_id)}))
+    refs = [mark.span_ref.partition(":") for one in annotations for mark in one.passages]
+    found = _Retrievals(frozenset(span_id for _, _, span_id in refs))
+    traces = {trace_id for trace_id, _, _ in refs} | {one.trace_id for one in annotations if one.trace_id}
+    _read(server, sorted(traces), found)
     wanted = _wanted(annotations, found)
     results = {one.id for one in annotations}
     gone = {
@@ -97,9 +103,8 @@ def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
     return [stands["id"] for stands in gone.values()]
 
 
-def _read(server: Server, trace_ids: Sequence[str]) -> _Retrievals:
+def _read(server: Server, trace_ids: Sequence[str], found: _Retrievals) -> None:
     """What the traces retrieved, in one request where it is not more than a page."""
-    found = _Retrievals()
     query = _READ % (json.dumps(server.project.id), _PAGE)
     values = {"condition": f"trace_id in {list(trace_ids)!r} and {_HOLDS_DOCUMENTS}", "after": None}
     while trace_ids:
@@ -109,17 +114,17 @@ def _read(server: Server, trace_ids: Sequence[str]) -> _Retrievals:
         if not (spans.get("pageInfo") or {}).get("hasNextPage"):
             break
         values = {**values, "after": spans["pageInfo"]["endCursor"]}
-    return found
 
 
 def _note(span: dict[str, Any], found: _Retrievals) -> None:
-    keys = ("reranker", "output_documents") if span["spanKind"] == "reranker" else ("retrieval", "documents")
-    items = _below(_attributes(span), *keys)
-    found.ids[span["spanId"]] = span["id"]
-    found.documents[span["spanId"]] = [
-        (_text(_below(item, "document", "id")), _text(_below(item, "document", "content")))
-        for item in (items if isinstance(items, list) else ())
-    ]
+    if span["spanId"] in found.about:
+        keys = ("reranker", "output_documents") if span["spanKind"] == "reranker" else ("retrieval", "documents")
+        items = _below(_attributes(span), *keys)
+        found.ids[span["spanId"]] = span["id"]
+        found.documents[span["spanId"]] = [
+            (_text(_below(item, "document", "id")), _text(_below(item, "document", "content")))
+            for item in (items if isinstance(items, list) else ())
+        ]
     for one in span["documentEvaluations"]:
         if one["name"] == CONFLICTS and one["identifier"] == IDENTIFIER:
             found.standing[_Place(span["id"], one["documentPosition"])] = one
