@@ -109,7 +109,7 @@ def _mark_cut(drafts: Sequence[Draft], evidence: Sequence[Evidence], steps: Sequ
     """Find an attribute length limit that no broken JSON shows: several texts of just the greatest length there is."""
     texts = [item[0].text for e in evidence for item in e.found if item[0].text]
     for draft in drafts:
-        texts.extend([m.text for m in draft.unit.given if m.role in ("system", "user")])
+        texts.extend([m.text for m in draft.unit.given if m.role in {"system", "user"}])
     limit = max(map(len, texts), default=0)
     longest_texts = {text for text in texts if len(text) == limit}
     if limit < MIN_LIMIT or len(longest_texts) < 2 or _same_length_by_nature(longest_texts):
