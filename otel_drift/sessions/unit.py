@@ -23,12 +23,21 @@ class Unit:
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
         self.extra: list[Node] = []
-        spans = [n.step.span for n in nodes]
-        self.start = min([span.start for span in spans])
-        self.end = max([span.end for span in spans])
-        self.calls = sorted([n.step for n in nodes if n.call], key=_time)
+        first = nodes[0].step.span
+        self.start, self.end = first.start, first.end
+        self.calls: list[Step] = []
         """Model calls in order of time."""
-        self.traces: list[str] = [nodes[0].step.span.trace_id]
+        for node in nodes:
+            span = node.step.span
+            if span.start < self.start:
+                self.start = span.start
+            if span.end > self.end:
+                self.end = span.end
+            if node.call:
+                self.calls.append(node.step)
+        if len(self.calls) > 1:
+            self.calls.sort(key=_time)
+        self.traces: list[str] = [first.trace_id]
         self.chosen: str | None = None
         self.told = False
         """Whether a wrapper's own output says which answer was given."""
