@@ -144,8 +144,9 @@ def _line(annotation: Annotation) -> bytes:
     record |= {field.name: getattr(annotation, field.name) for field in fields(annotation) if field.name != "id"}
     record["links"] = list(annotation.links)
     record["metadata"] = dict(annotation.metadata)
-    record["passages"] = [asdict(one) for one in annotation.passages]
-    if not annotation.passages:
+    if annotation.passages:
+        record["passages"] = [asdict(one) for one in annotation.passages]
+    else:
         del record["passages"]
     try:
         return orjson.dumps(record) + b"\n"

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 from otel_drift.errors import PlatformError, RetryablePlatformError
 from otel_drift.model import SEVERITY_SCORES, Annotation
-from otel_drift_connectors.phoenix.server import IDENTIFIER, Server, annotator_kind
+from otel_drift_connectors.phoenix.server import BATCH, IDENTIFIER, Server, annotator_kind
 
 CONFLICTS = "source_conflict"
 """The audit whose values on answers say which passages they concern."""
-BATCH = 100
-"""Annotations in one request; see `sink.BATCH`."""
 _PAGE = 100
 _WITHDRAWN = {"label": "NONE", "explanation": "Withdrawn: no longer found."}
 
@@ -108,7 +106,7 @@ def _read(server: Server, trace_ids: Sequence[str], found: _Retrievals) -> None:
     query = _READ % (json.dumps(server.project.id), _PAGE)
     values = {"condition": f"trace_id in {list(trace_ids)!r} and {_HOLDS_DOCUMENTS}", "after": None}
     while trace_ids:
-        spans = (server.graphql(query, values).get("node") or {}).get("spans") or {}
+        spans = (server.graphql(query, **values).get("node") or {}).get("spans") or {}
         for edge in spans.get("edges") or ():
             _note(edge["node"], found)
         if not (spans.get("pageInfo") or {}).get("hasNextPage"):
@@ -179,7 +177,7 @@ def _differs(row: dict[str, Any], stands: dict[str, Any] | None) -> bool:
 def _write(server: Server, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows; of some that are refused together the others are written."""
     try:
-        server.graphql(_WRITE, {"input": rows})
+        server.graphql(_WRITE, input=rows)
     except RetryablePlatformError:
         raise
     except PlatformError:

@@ -16,12 +16,10 @@ from otel_drift.errors import ConfigError, PlatformError, RetryablePlatformError
 from otel_drift.model import Annotation, Rejection, Target, WriteReport
 from otel_drift_connectors.phoenix import documents
 from otel_drift_connectors.phoenix.filters import chunks
-from otel_drift_connectors.phoenix.server import IDENTIFIER, Server, annotator_kind
+from otel_drift_connectors.phoenix.server import BATCH, IDENTIFIER, Server, annotator_kind
 
 log = logging.getLogger(__name__)
 
-BATCH = 100
-"""Annotations in one request. A large synchronous one holds the database: 1,000 took 11 s, others waited (measured)."""
 _TARGETS: tuple[Target, ...] = ("span", "trace", "session")
 _WITHDRAWN = {"label": "NONE", "score": 0.0, "explanation": "Withdrawn: no longer found."}
 
@@ -171,7 +169,7 @@ class PhoenixSink:
         mutations = list(_deletions(dict.fromkeys(ids)))
         if mutations:
             try:
-                self._server.http.post("/graphql", {"query": f"mutation {{ {' '.join(mutations)} }}"}, accept=(400,))
+                self._server.graphql(f"mutation {{ {' '.join(mutations)} }}")
             except PlatformError:
                 return
 
