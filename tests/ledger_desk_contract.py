@@ -26,8 +26,11 @@ SECRET = "The patient takes 40 mg of zolmarin"
 EARLIER, LATER = "The patient takes 20 mg", SECRET
 
 
-def told(key: str = "shop|s1", session_id: str | None = "s1", user: str | None = "ada") -> Session:
-    """A session whose turns have texts, versions and a passage with an id of its own."""
+def told(key: str = "shop|s1", session_id: str | None = "s1", user: str | None = "mira") -> Session:
+    """A session whose turns have texts, versions and a passage with an id of its own.
+
+    The user's name has letters that are no hex digits: tests look for it among digests.
+    """
     made = session(key, session_id)
     turns = tuple(
         replace(
@@ -374,7 +377,7 @@ class DeskContract:
         assert accepted["prompt"] == {"id": PROMPT.id, "version": "v1", "sha256": PROMPT.sha256}
         assert (accepted["answer"], accepted["model"], accepted["parameters"]) == (SECRET, "model-2026", {"seed": 7})
         assert accepted["answered"] > first["committed"] - 10**12
-        assert (first["runs"], first["outcome"], first["user"]) == ([run], "findings", "ada")
+        assert (first["runs"], first["outcome"], first["user"]) == ([run], "findings", "mira")
         assert first["findings"][0]["passage_ids"] == ["leaflet"]
         assert first["sources"]["turns"][2]["answer_ref"] == ref(3)
         assert "written" in {one["state"] for one in first["deliveries"]}
@@ -384,12 +387,12 @@ class DeskContract:
         assert list(ledger.record("s8")) == []
 
     @pytest.mark.parametrize(
-        "selector", [{"session": "s1"}, {"user": "ada"}, {"before": 2**62}, {"session": "shop|s1"}]
+        "selector", [{"session": "s1"}, {"user": "mira"}, {"before": 2**62}, {"session": "shop|s1"}]
     )
     def test_forgetting_erases_every_text_and_leaves_hashes(self, ledger: Ledger, selector: dict[str, Any]) -> None:
         commit(ledger, unit(unit_id="unit-9", session=told("other|s9", "s9", user="bo")))
         ledger.remember("key-1b", TASK, replace(ANSWER, text=SECRET))
-        commit(ledger, drifted(session=told("shop|ada|s1") if "session" not in selector else told()))
+        commit(ledger, drifted(session=told("shop|mira|s1") if "session" not in selector else told()))
         take(ledger)
         ledger.resolve("event-1", "confirmed", by="Ada", why=f"because {SECRET}")
         ledger.mute("event-1", why=f"they asked about {SECRET}")
@@ -402,7 +405,7 @@ class DeskContract:
         assert SECRET not in everything
         assert EARLIER not in everything
         assert "zolmarin" not in everything
-        assert "ada" not in everything.replace("metadata", "")
+        assert "mira" not in everything
         after = {one["unit_id"]: one for one in ledger.record(since=0)}["unit-1"]
         assert (counts["attempts"], counts["findings"], counts["packets"]) == (2 + ("before" in selector), 1, 1)
         assert after["erased"] is not None
@@ -463,7 +466,7 @@ class DeskContract:
         commit(ledger, drifted(1, content_sha256="audited again"))
         assert ledger.review_item("event-1")["status"] == "open"
 
-    @pytest.mark.parametrize("selector", [{"session": "s1"}, {"user": "ada"}, {"before": 2**62}])
+    @pytest.mark.parametrize("selector", [{"session": "s1"}, {"user": "mira"}, {"before": 2**62}])
     def test_a_deletion_ends_the_alert_and_leaves_no_name_in_it(self, ledger: Ledger, selector: dict[str, Any]) -> None:
         alerter = Remembering()
         channel = Channel(alerter.name, alerter, Findings(AlertRule("MINOR")))

@@ -31,7 +31,7 @@ from otel_drift.protocols import Judge
 from otel_drift.retry import NO_RETRY, RetryPolicy
 
 KEY = "sk-test-4f1d0c9b8a7e6d5c"
-SECRET_TEXT = "The patient's ward is number 1748"
+SECRET_TEXT = "The patient's ward is called Zolmarin"
 SCHEMA = {
     "type": "object",
     "title": "Answer",
@@ -290,7 +290,7 @@ def test_each_failure_has_its_kind_and_reason_and_gives_nothing_away(
     assert "judge openai/scripted at http://127.0.0.1:" in str(error)
     shown = "".join(traceback.format_exception(error)) + caplog.text + "".join(capfd.readouterr())
     assert KEY not in shown
-    assert "1748" not in shown
+    assert "Zolmarin" not in shown
 
 
 def test_no_key_comes_back_in_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
