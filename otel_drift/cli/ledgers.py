@@ -80,8 +80,7 @@ def deliver_now(ledger: Ledger, settings: Settings) -> list[str]:
 
 def still_owed(ledger: Ledger, sinks: Sequence[str]) -> list[str]:
     """Those of `sinks` that are owed something."""
-    counts = ledger.delivery_counts()
-    return [name for name in sinks if counts.get(name, {}).get("owed")]
+    return [name for name in sinks if ledger.owed_to(name)]
 
 
 def link(settings: Settings, span_ref: str | None) -> str | None:

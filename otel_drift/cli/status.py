@@ -83,7 +83,7 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
         owed = counts.get("owed", 0)
         since = f" (the oldest for {counts['oldest_owed_seconds']:.0f} s)" if owed else ""
         later = f", {counts['put_off']} of them put off by it" if counts["put_off"] else ""
-        yield f"sink      {terminal_safe(name)}: {owed} owed{since}{later}, {counts.get('written', 0)} written"
+        yield f"sink      {terminal_safe(name)}: {owed} owed{since}{later}, {counts.get('written', 0)} written today"
     for name, counts in told["alerts"].items():
         failing = f", failing: {counts['reason']}" if counts["failures"] else ""
         said = f"{counts.get('firing', 0)} firing, {counts['waiting']} to be told{failing}"

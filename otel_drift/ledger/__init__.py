@@ -220,18 +220,21 @@ class Ledger(Desk):
             return deliveries.put_off(connection)
 
     def delivery_lags(self) -> dict[str, int]:
-        """When the oldest annotation that a sink is still owed was made (nanoseconds), by sink."""
+        """When the first annotation that a sink is still owed was made (nanoseconds), by sink."""
         from otel_drift.ledger import deliveries
 
         with self._database.reading() as connection:
             return deliveries.lags(connection)
 
-    def delivery_counts(self) -> dict[str, dict[str, int]]:
-        """Deliveries by sink and state: owed, written, unchanged, rejected, superseded."""
+    def delivery_counts(self, since: int = 0) -> dict[str, dict[str, int]]:
+        """By sink and state: what is owed, and what was written, unchanged or rejected since a time (nanoseconds).
+
+        Cheap however much was delivered before.
+        """
         from otel_drift.ledger import deliveries
 
         with self._database.reading() as connection:
-            return deliveries.counts(connection)
+            return deliveries.counts(connection, since)
 
     @contextmanager
     def delivering(self, sink: str) -> Iterator[None]:

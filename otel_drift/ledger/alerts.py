@@ -305,22 +305,24 @@ class AlertBook:
         return {row.alert_key: found.get((row.result_id, row.event_id or ""), ()) for row in rows}
 
     def summary(self) -> dict[str, dict[str, Any]]:
-        """By alerter: alerts by state, how many it is still to be told (`waiting`), failures in a row and why."""
-        counted = sa.select(
-            alert.c.alerter, alert.c.state, sa.func.count(), sa.func.count(alert.c.due), sa.func.min(alert.c.due)
-        ).group_by(alert.c.alerter, alert.c.state)
+        """By alerter: alerts firing and held, how many it is to be told yet (`waiting`), failures in a row and why."""
         with self._database.reading() as connection:
             made: dict[str, dict[str, Any]] = {
                 row.alerter: {"since": row.since, "failures": row.failures, "reason": row.reason, "waiting": 0}
                 | {"waiting_since": None}
                 for row in connection.execute(sa.select(alerter).order_by(alerter.c.alerter))
             }
-            for name, state, number, waiting, oldest in connection.execute(counted):
-                one = made.get(name)
-                if one is not None:
-                    one[state] = number
-                    one["waiting"] += waiting
-                    one["waiting_since"] = min(filter(None, (one["waiting_since"], oldest)), default=None)
+            ours = alert.c.alerter.in_(list(made))
+            open_now = sa.select(alert.c.alerter, alert.c.state, sa.func.count()).where(
+                ours, alert.c.state.in_(("firing", "held"))
+            )
+            for name, state, number in connection.execute(open_now.group_by(alert.c.alerter, alert.c.state)):
+                made[name][state] = number
+            waiting = sa.select(alert.c.alerter, sa.func.count(), sa.func.min(alert.c.due)).where(
+                ours, alert.c.due.is_not(None)
+            )
+            for name, number, oldest in connection.execute(waiting.group_by(alert.c.alerter)):
+                made[name] |= {"waiting": number, "waiting_since": oldest}
         return made
 
 

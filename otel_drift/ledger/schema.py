@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-REVISION = "0004"
+REVISION = "0005"
 """The migration this code expects; a test compares it with the migrations' head."""
 
 VERSION_TABLE = "otel_drift_version"
@@ -157,6 +157,7 @@ delivery = sa.Table(
     sa.Column("reason", sa.Text),
     sa.UniqueConstraint("annotation_id", "sink", "revision", name="otel_drift_delivery_once"),
     sa.Index("otel_drift_delivery_owed", "sink", "state", "delivery_id"),
+    sa.Index("otel_drift_delivery_settled", "sink", "settled", "state"),
     sqlite_autoincrement=True,
 )
 """`state`: owed · written · unchanged · rejected · superseded (a later revision replaced it before it was written)."""

@@ -184,7 +184,7 @@ class Service:
 
     def _owed(self) -> Mapping[str, Any]:
         now, lags = time.time_ns(), self._ledger.delivery_lags()
-        counts = self._ledger.delivery_counts()
+        counts = self._ledger.delivery_counts(now)
         return {
             "delivery.owed": {name: states.get("owed", 0) for name, states in counts.items()},
             "delivery.lag": {name: max(0, now - lags.get(name, now)) / SECOND for name in counts},

@@ -84,10 +84,11 @@ def _source(name: str, mark: str | None, updated: int, now: int) -> dict[str, An
 
 
 def _sinks(ledger: Ledger, now: int) -> dict[str, Any]:
+    """What each is owed, and what became of what was delivered today."""
     lags, put_off = ledger.delivery_lags(), ledger.put_off()
     return {
         name: {**counts, "oldest_owed_seconds": _ago(now, lags.get(name)), "put_off": put_off.get(name, 0)}
-        for name, counts in sorted(ledger.delivery_counts().items())
+        for name, counts in sorted(ledger.delivery_counts(now - now % DAY).items())
     }
 
 
