@@ -13,22 +13,9 @@ from otel_drift.normalise.names import SESSION_APP
 from otel_drift.normalise.reader import Reader
 from otel_drift.normalise.step import Document, Kind, Step
 
-_SESSIONS = (
-    "session.id",
-    "session_id",
-    "sessionId",
-    "conversation.id",
-    "conversation_id",
-    "chat.session_id",
-    "chat.session.id",
-    "chat.conversation_id",
-    "app.session.id",
-    "app.session_id",
-    "chat_id",
-    "thread_id",
-    "langfuse.session.id",
-    "langsmith.trace.session_id",
-)
+_SESSION = re.compile(r"(?:^|[._])(?:(?:session|conversation|chat|dialog(?:ue)?)[._]?|thread_)id$|[._]thread[._]id$")
+"""Names of a chat's id, below any prefix; `thread.id` alone is the operating system's thread."""
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
@@ -38,9 +25,10 @@ _COUNT = re.compile(
     r"(?:results?|hits?|documents?|docs?|match(?:es)?|chunks?|passages?)_?count)$"
 )
 _QUERY = re.compile(r"(?:^|[._])(query|q|question|query_text|text)$")
-_FOREIGN = (
-    "http.", "db.", "rpc.", "messaging.", "url.", "net.", "server.", "network.", "faas.", "aws.", "k8s.", "gen_ai.",
+_OUTSIDE = (
+    "http.", "db.", "rpc.", "messaging.", "url.", "net.", "server.", "network.", "faas.", "aws.", "k8s.",
 )  # fmt: skip
+_FOREIGN = (*_OUTSIDE, "gen_ai.")
 
 
 class Application(Reader):
@@ -64,7 +52,7 @@ class Application(Reader):
 
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
         """Session ids under the names applications use."""
-        return [(SESSION_APP, key) for key in _SESSIONS]
+        return [(SESSION_APP, key) for key in keys if _is_session(key)]
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """Recorded hits: whole documents, or only ids."""
@@ -102,6 +90,11 @@ class Application(Reader):
 def is_search(span: Span) -> bool:
     """Whether an application's span looks like a search that it recorded by hand."""
     return _names_search(span.name)
+
+
+@lru_cache(maxsize=4096)
+def _is_session(key: str) -> bool:
+    return bool(_SESSION.search(_HUMP.sub("_", key).lower())) and not key.startswith(_OUTSIDE)
 
 
 @lru_cache(maxsize=4096)

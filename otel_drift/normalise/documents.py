@@ -163,7 +163,8 @@ def _id_key(items: Sequence[Any]) -> str | None:
     if not isinstance(items[0], dict):
         return None
     for key, first in items[0].items():
-        if not isinstance(first, str) or key in _NO_ID_KEYS or not _IDENTIFIER.fullmatch(first):
+        skipped = key in _NO_ID_KEYS and not (key == "source" and items[0].get("type") == "search_result")
+        if not isinstance(first, str) or skipped or not _IDENTIFIER.fullmatch(first):
             continue
         own = [item.get(key) if isinstance(item, dict) else None for item in items]
         if all(isinstance(i, str) and _IDENTIFIER.fullmatch(i) for i in own) and len(set(own)) == len(items):

@@ -1,7 +1,7 @@
 """Normalise: OpenTelemetry GenAI semantic conventions, current and legacy, content on spans, in logs or span events.
 
-Also the older flattened `gen_ai.prompt.N.*` and `gen_ai.completion.N.*` keys. Google ADK, OpenLIT, Pydantic AI, LiteLLM
-and Vercel AI 7 write these too; what they add is in files of their own.
+Also the older `gen_ai.prompt` and `gen_ai.completion`, whole or flattened (`gen_ai.prompt.N.*`). Google ADK, OpenLIT,
+Pydantic AI, LiteLLM and Vercel AI 7 write these too; what they add is in files of their own.
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ class GenAI(Reader):
             messages = messages_in(step, "gen_ai.input.messages", "user")
         if not messages:
             messages = _flat(step, "gen_ai.prompt.", "user")
+        if not messages and "gen_ai.prompt" in a:
+            messages = messages_in(step, "gen_ai.prompt", "user")
         if not messages:
             messages = tuple(_input_events(step))
         system = _system(step.json("gen_ai.system_instructions"))
@@ -118,7 +120,10 @@ class GenAI(Reader):
             found = messages_in(step, "gen_ai.output.messages", "assistant")
             if found:
                 return found
-        return _flat(step, "gen_ai.completion.", "assistant") or tuple(_output_events(step)) or None
+        found = _flat(step, "gen_ai.completion.", "assistant")
+        if not found and "gen_ai.completion" in a:
+            found = messages_in(step, "gen_ai.completion", "assistant")
+        return found or tuple(_output_events(step)) or None
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
         """`gen_ai.retrieval.documents`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from otel_drift.normalise.attached import attached
 from otel_drift.normalise.remembered import kept_per_session
 from otel_drift.normalise.step import ChatMessage, Step, ToolResult, ToolUse
 from otel_drift.normalise.values import load, structured, text_of
@@ -134,11 +135,19 @@ def _collect_each(items: Sequence[Any], default_role: str, depth: int, found: li
         if not isinstance(item, dict):
             _collect(item, default_role, depth, found)
         elif depth <= MAX_DEPTH:
-            message = _plain(item) or _message(item, default_role)
+            message = _plain(item) or _named_after_tool(item, found) or _message(item, default_role)
             if message is not None:
                 found.append(message)
             else:
                 _collect_below(item, default_role, depth, found)
+
+
+def _named_after_tool(item: dict[str, Any], before: Sequence[ChatMessage]) -> ChatMessage | None:
+    """A message whose role is the name of a tool that was called before it: what that tool returned (Langfuse JS)."""
+    name = item.get("role")
+    if not isinstance(name, str) or role_of(name) or not any(u.name == name for m in before for u in m.uses):
+        return None
+    return ChatMessage("tool", "", results=(ToolResult(None, name, item.get("content")),))
 
 
 def _collect_below(value: dict[str, Any], default_role: str, depth: int, found: list[ChatMessage]) -> None:
@@ -261,7 +270,7 @@ def _build(role: str, value: dict[str, Any]) -> ChatMessage:
         body = {"content": content, "artifact": artifact} if artifact else content
         results = (ToolResult(_id(call_id), name if isinstance(name, str) else None, body),)
         text = ""
-    return ChatMessage(role, text, uses, results)
+    return ChatMessage(role, text, uses, results, attached(content) if isinstance(content, list) else ())
 
 
 def read_parts(value: Any) -> tuple[str, tuple[ToolUse, ...], tuple[ToolResult, ...]]:

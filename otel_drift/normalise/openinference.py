@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from otel_drift.model import Attributes
+from otel_drift.normalise.attached import BLOCKS, attached
 from otel_drift.normalise.document_fields import document_from_flat
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.messages import read_answer, read_messages, read_parts, role_of
@@ -60,6 +61,8 @@ class OpenInference(Reader):
             kind = _KINDS.get(declared.upper(), "chain")
             if kind == "llm" and not _is_call(a):
                 return "chain"
+            if kind == "retriever" and "llm.model_name" in a:
+                return "llm"  # it answers from what it retrieves (Bedrock's RetrieveAndGenerate)
             return kind
         return "llm" if "llm.input_messages.0.message.role" in a else "chain"
 
@@ -124,6 +127,8 @@ class OpenInference(Reader):
             if all(d.id for d in found):
                 return found
             return _completed(found, read_documents(self.output(step)) or ())
+        if step.kind == "llm":
+            return _documents(step, "retrieval.documents.") or None
         return None
 
     def candidates(self, step: Step) -> tuple[Document, ...] | None:
@@ -225,9 +230,12 @@ def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
     uses: list[ToolUse] = []
     results: list[ToolResult] = []
     parts: list[str] = []
+    blocks: list[Any] = []
     for _, part in indexed(group, "message.contents."):
         piece = part.get("message_content.text")
-        if isinstance(piece, str) and part.get("message_content.type") not in ("reasoning", "thinking"):
+        if isinstance(piece, str) and part.get("message_content.type") in BLOCKS and piece[:1] == "{":
+            blocks.append(structured(piece))
+        elif isinstance(piece, str) and part.get("message_content.type") not in ("reasoning", "thinking"):
             parts.append(piece)
         elif part.get("message_content.type") in ("tool_use", "tool_call"):
             uses.append(_use(part, "message_content."))
@@ -248,7 +256,7 @@ def _message(group: dict[str, Any], default_role: str) -> ChatMessage:
             ToolResult(call_id if isinstance(call_id, str) else None, tool if isinstance(tool, str) else None, text)
         )
         text = ""
-    return ChatMessage(role, text, tuple(uses), tuple(results))
+    return ChatMessage(role, text, tuple(uses), tuple(results), attached(blocks))
 
 
 def _use(call: dict[str, Any], prefix: str) -> ToolUse:

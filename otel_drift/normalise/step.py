@@ -43,6 +43,8 @@ class ChatMessage:
     text: str
     uses: tuple[ToolUse, ...] = ()
     results: tuple[ToolResult, ...] = ()
+    documents: tuple[Document, ...] = ()
+    """What was attached to it as documents, apart from its text."""
 
 
 class Document(NamedTuple):

@@ -150,6 +150,8 @@ class _Prompt:
                 parts.append(message.text)
                 if message.results:
                     parts.extend([text_of(r.content) or "" for r in message.results])
+                if message.documents:
+                    parts.extend([d.text or "" for d in message.documents])
         return " ".join(parts)
 
     @lazy

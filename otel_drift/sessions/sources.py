@@ -32,7 +32,8 @@ def _ranks(name: str) -> bool:
 _FETCHES = re.compile(
     r"(?:find|fetch|get|search|look_?up|load|retriev|query|top|relevant|similar)[A-Za-z]*[_\W]*(?:\w+_)*"
     r"(?:chunk|passage|doc|context|snippet|excerpt|article|source|knowledge|evidence|rule|polic|section|paragraph)"
-    r"|^(?:retriev\w*|(?:vector|semantic|hybrid|knowledge|similarity)_?search)$",
+    r"|^(?:retriev\w*|(?:vector|semantic|hybrid|knowledge|similarity)_?search)(?:\.(?:task|tool|workflow|agent))?$"
+    r"|retriever$",
     re.IGNORECASE,
 )
 """Names of an application's own functions that fetch texts."""
@@ -67,6 +68,7 @@ def sources_of(unit: Unit, options: ReconstructOptions) -> tuple[list[Source], t
     for message in search.messages:
         for result in message.results:
             search.read_message(result)
+    search.read_attached()
     known = any(d.text for s in search.sources for d in s.documents or ())
     for source in _chain_sources(unit, search.sources, known):
         if not known or not any(d.text for d in source.documents or ()):
@@ -114,6 +116,8 @@ class _Search:
             found = builtin_search(step)
             if not isinstance(found, bool):
                 source = Source(found, "tool", step.span.ref, step.span.start, partial=step.truncated)
+            elif step.documents is not None:
+                source = Source(step.documents, "retriever", step.span.ref, step.span.start, partial=step.incomplete)
         if source is not None:
             outer = _outer(node, self._by_node)
             if outer is not None:
@@ -163,6 +167,15 @@ class _Search:
             if not source.structured and any(d.text for s in self.sources if not s.shadowed for d in s.documents or ()):
                 source.shadowed = True
             self.sources.append(source)
+
+    def read_attached(self) -> None:
+        """The documents attached to what the user says in this turn, or to what comes after it."""
+        unit = self.unit
+        asking = unit.given[unit.last_index : unit.last_index + 1] if unit.last_index >= 0 else ()
+        documents = tuple(d for m in (*asking, *self.messages) for d in m.documents)
+        if documents and unit.call is not None:
+            span = unit.call.span
+            self.sources.append(Source(documents, "prompt", span.ref, span.start, partial=unit.call.truncated))
 
 
 def _settle(outer: Source, inner: Source) -> None:
