@@ -35,14 +35,17 @@ ConfigOption = Annotated[
 
 
 def stderr_console() -> Console:
-    """A console on stderr, for people."""
+    """A console on stderr, for people; wraps on a terminal only."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _unwrapped_when_piped(Console(stderr=True, highlight=False, markup=False, emoji=False))
 
 
 def stdout_console() -> Console:
-    """A console on stdout, for results as text; when its reader goes away the command still finishes."""
+    """A console on stdout, for results as text; when its reader goes away the command still finishes.
+
+    Lines wrap on a terminal only: a file or another program gets each line whole.
+    """
     from rich.console import Console
 
     from otel_drift.cli import mute_stdout
@@ -51,7 +54,12 @@ def stdout_console() -> Console:
         def on_broken_pipe(self) -> None:
             mute_stdout()
 
-    return Results(highlight=False, markup=False, emoji=False)
+    return _unwrapped_when_piped(Results(highlight=False, markup=False, emoji=False))
+
+
+def _unwrapped_when_piped(console: Console) -> Console:
+    console.soft_wrap = not console.is_terminal
+    return console
 
 
 def write_json_line(value: Mapping[str, Any]) -> None:

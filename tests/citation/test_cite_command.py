@@ -61,6 +61,13 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     return run
 
 
+def test_piped_lines_are_whole_however_narrow_the_terminal_was(otel_drift: Any) -> None:
+    run = otel_drift("cite", "--question", QUESTION, "--passages", LIBRARY, env={"COLUMNS": "40"})
+    conflict = "Possible conflict between passages: 1 euro against 2 euros; the contradicting passage is older."
+    assert f"Conflict: {conflict}" in run.stdout.splitlines()
+    assert any(line.startswith("Judge rules: ") and line.endswith("that matter") for line in run.stderr.splitlines())
+
+
 def test_a_model_writes_and_its_answer_is_kept(in_process: Callable[..., Result]) -> None:
     with ModelServer(written) as server:
         options = ("--question", QUESTION, "--passages", LIBRARY, "--model", "openai/test", "--api-base", server.url,
