@@ -25,6 +25,7 @@ from otel_drift.report.wording import (
     outcome_words,
     reason_words,
     retrieval_words,
+    turns_words,
     words,
 )
 from otel_drift.text.folding import locate
@@ -54,7 +55,7 @@ def index_entry(unit: Unit) -> dict[str, Any]:
         "severity": unit.severity,
         "started": session.turns[0].started // 1_000_000 if session.turns else 0,
         "at": moment(session.turns[0].started) if session.turns else "",
-        "turns": len(session.turns),
+        "turns": turns_words(session),
         "strip": "".join(_turn_code(turn, worst) for turn in session.turns[:400]),
         "events": [[event.type, event.severity, event.cause] for event in events],
         "words": _shown(" ".join(filter(None, [session.project, session.user, *session.trace_ids[:20]]))),
@@ -210,6 +211,7 @@ def _session(session: Session) -> dict[str, Any]:
     ended = max((turn.ended for turn in session.turns), default=0)
     return {
         "name": _shown(session.name),
+        "turns": turns_words(session),
         "own_id": session.session_id is not None,
         "project": _shown(session.project),
         "environment": _shown(session.environment or ""),

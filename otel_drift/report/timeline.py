@@ -30,6 +30,7 @@ from otel_drift.report.wording import (
     outcome_words,
     reason_words,
     retrieval_words,
+    turns_words,
     words,
 )
 
@@ -133,9 +134,8 @@ def _heading(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:
         style = {"clean": "green", "inconclusive": "bold magenta"}.get(unit.outcome, "dim")
         verdict = (("✓ " if unit.outcome == "clean" else "") + outcome_words(unit.outcome), style)
     paper.rule([(shorten(session.name, 64), "bold")], verdict)
-    facts = [session.project, session.environment or "", f"user {session.user}" if session.user else ""]
-    facts.append(f"tenant {session.tenant}" if session.tenant else "")
-    facts.append(count(len(session.turns), "turn"))
+    facts = [unit.audit, turns_words(session), session.project, session.environment or ""]
+    facts += [f"user {session.user}" if session.user else "", f"tenant {session.tenant}" if session.tenant else ""]
     facts += [words(str(flag)) for flag in (unit.report or {}).get("flags") or ()]
     facts.append(count(len(session.trace_ids), "trace"))
     if session.turns:
@@ -190,7 +190,7 @@ def _quiet(paper: Paper, unit: Unit) -> None:
 def _checked(report: Mapping[str, Any]) -> str:
     """What was looked at: claims by their grounding, or the passages of a turn."""
     if "conflicts" in report and "claims" not in report:
-        return f"turn {report.get('turn', '?')}: {count(int(report.get('passages') or 0), 'passage')} compared"
+        return f"{count(int(report.get('passages') or 0), 'passage')} compared"
     noun, claims = "claim", report.get("claims") or []
     if "sentence_by_sentence_analysis" in report:
         noun, claims = "sentence", report["sentence_by_sentence_analysis"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from otel_drift.model import Passage, Turn
+from otel_drift.model import Passage, Session, Turn
 from otel_drift.reasons import REASONS
 
 SEVERITY_STYLES: Mapping[str, str] = MappingProxyType(
@@ -86,6 +86,11 @@ def origin_words(passage: Passage) -> str:
     if title and source and title != source:
         return f"{title} ({source})"
     return title or source
+
+
+def turns_words(session: Session) -> str:
+    """``5 turns``, or which one where it is one alone: what audits of a single turn are given."""
+    return f"turn {session.turns[0].number}" if len(session.turns) == 1 else count(len(session.turns), "turn")
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

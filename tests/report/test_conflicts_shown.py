@@ -61,4 +61,4 @@ def test_a_disclosed_conflict_is_a_note_and_a_clean_turn_says_what_was_compared(
     print_unit(console, unit)
 
     assert notes_of(unit) == ((1, "its sources disagree, and the answer says so: Both cannot hold."),)
-    assert "turn 1: 2 passages compared" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "2 passages compared" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -120,7 +120,7 @@ def test_an_output_that_cannot_hold_the_signs_still_gets_the_text(encoding: str)
         text = show(samples.unit(), terminal=terminal, encoding=encoding)
         assert "CONTRADICTION" in text
         assert "24 EUR" in text
-        assert "\\u2500" not in text
+        assert not re.search(r"\\u2[0-9a-f]{3}", text)
 
 
 def test_long_sessions_fold_turns_without_findings() -> None:
@@ -201,3 +201,10 @@ def test_a_long_note_on_the_judge_stands_under_the_totals_and_its_beginning_unde
     shown = show(samples.unit(judge_note=note), terminal=False)
     assert "judge rules · lexical heuristics" in shown
     assert "no language understanding" not in shown
+
+
+def test_each_result_says_which_audit_it_is_and_which_turn_it_looked_at() -> None:
+    whole, turns = samples.clean(), samples.clean().session.turns
+    one = replace(whole, audit="source_conflict", session=replace(whole.session, turns=turns[2:3]))
+    assert f"\n   factual_drift · {len(turns)} turns · " in show(whole, terminal=False)
+    assert "\n   source_conflict · turn 3 · " in show(one, terminal=False)

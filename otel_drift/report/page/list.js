@@ -13,13 +13,15 @@ function showTotals() {
   const severities = tally(1);
   const outcomes = new Map();
   for (const entry of entries) outcomes.set(entry.outcome, (outcomes.get(entry.outcome) || 0) + 1);
+  const several = sessionCount() !== entries.length;
   const tile = (number, label, kind, glyph) =>
     h("div", { class: `tile ${kind} ${number ? "" : "zero"}` },
       h("span", { class: "number" }, glyph ? h("span", { class: "glyph", "aria-hidden": "true" }, glyph) : null, number.toLocaleString("en")),
       h("span", { class: "label" }, label));
   byId("summary").append(
     h("div", { class: "tiles" },
-      tile(sessionCount(), "audited", "plain"),
+      tile(sessionCount(), several ? "sessions" : "audited", "plain"),
+      several ? tile(entries.length, "checks", "plain") : null,
       SEVERITIES.slice(0, 3).map((name) => tile(severities.get(name) || 0, name.toLowerCase(), name.toLowerCase(), GLYPHS[name])),
       tile(outcomes.get("clean") || 0, "clean", "clean", "✓"),
       tile(outcomes.get("inconclusive") || 0, "inconclusive", "inconclusive", "?"),
@@ -98,10 +100,16 @@ function listItem(entry) {
       compact ? null : badge(entry.severity),
       h("span", { class: "name", title: entry.name }, entry.name)),
     compact
-      ? h("span", { class: "quiet" }, entry.reason ? entry.reason : plural(entry.turns, "turn"))
+      ? h("span", { class: "quiet" }, entry.reason ? entry.reason : checked(entry))
       : [strip(entry.strip),
-         h("span", { class: "quiet" }, [plural(entry.events.length, "finding"), plural(entry.turns, "turn"), entry.at.slice(5, 16)].filter(Boolean).join(" · "))]);
+         h("span", { class: "quiet" }, [plural(entry.events.length, "finding"), checked(entry), entry.at.slice(5, 16)].filter(Boolean).join(" · "))]);
   return h("li", {}, link);
+}
+
+// What was looked at; which audit it was, where the page has several.
+function checked(entry) {
+  const several = entries.some((other) => other.audit !== entry.audit);
+  return several ? `${entry.audit.replaceAll("_", " ")}, ${entry.turns}` : entry.turns;
 }
 
 function badge(severity) {

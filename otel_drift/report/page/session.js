@@ -42,7 +42,7 @@ function showSession(entry) {
 function sessionHead(entry, data) {
   const { session, unit } = data;
   const facts = [
-    session.project, session.environment, session.user && `user ${session.user}`, plural(data.turns.length, "turn"),
+    session.project, session.environment, session.user && `user ${session.user}`, session.turns,
     ...data.flags, session.at, session.duration, session.conventions.length && `read as ${session.conventions.join(", ")}`,
   ].filter(Boolean);
   const judged = [
