@@ -197,7 +197,7 @@ def _audit(asked: Asked, html: Path | None) -> int:
         line.ledger.end_run(line.run_id, totals.record())
     if failure is None or totals.units:
         timeline.print_totals(notes, totals.record(), judge=line.judge)
-    for why in left_out(line) if failure is None else ():
+    for why in left_out(line, spans=source.span_count, audited=totals.units) if failure is None else ():
         notes.print(f"otel-drift: {why}", soft_wrap=True)
     if totals.stored_failures and not line.judge.embedded:
         notes.print(
@@ -235,5 +235,5 @@ def _show_plan(asked: Asked) -> None:
                     planning.print_plan(console, name, session, plan)
         limits = {"max_cost": settings.run.max_cost, "max_calls": settings.run.max_calls, "sample": line.sample}
         planning.print_plan_totals(stderr_console(), total, line.judge, limits, settings.output.sinks)
-        for why in left_out(line):
+        for why in left_out(line, spans=source.span_count, audited=total.sessions):
             stderr_console().print(f"otel-drift: {why}", soft_wrap=True)

@@ -192,8 +192,10 @@ def advance(line: Line, source: Reading, settings: Settings, *, held: int | None
         line.ledger.set_cursor(name, str(reached))
 
 
-def left_out(line: Line) -> list[str]:
-    """Which sessions were read and not audited, and why, a sentence each."""
+def left_out(line: Line, *, spans: int, audited: int) -> list[str]:
+    """Which sessions were read and not audited, and why, a sentence each; or why there is none, of so many spans."""
+    from otel_drift.report.wording import count
+
     choice = line.choice
     if choice is None:
         return []
@@ -203,12 +205,15 @@ def left_out(line: Line) -> list[str]:
         "filtered": "of other environments, users or tags, or not flagged",
     }
     counts = choice.left_out
-    told = [
-        f"{counts[code]} session{'s' if counts[code] > 1 else ''} {why}"
-        for code, why in reasons.items()
-        if counts[code]
-    ]
-    return told + [f"there is no session {name!r}" for name in sorted(choice.missing)]
+    told = [f"{count(counts[code], 'session')} {why}" for code, why in reasons.items() if counts[code]]
+    if line.not_sampled:
+        told.append(f"{count(line.not_sampled, 'session')} outside the share of --sample")
+    told += [f"there is no session {name!r}" for name in sorted(choice.missing)]
+    if audited or told:
+        return told
+    if counts["outside"] or not spans:
+        return ["no session was active in the time asked for"]
+    return [f"no chat found in {count(spans, 'span')}; `otel-drift inspect` says what is looked for"]
 
 
 def moment(text: str, option: str, now: int) -> int:
