@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ from otel_drift.judges.rules import RulesJudge
 from otel_drift.ledger import Ledger
 from otel_drift.model import Session, Unit
 from otel_drift.pipeline import RESULT_ID, Line
+from otel_drift.sessions import build as sessions_build
+from otel_drift.sessions.linking import Group
 from otel_drift.telemetry import Telemetry
 from otel_drift.testing import MemorySource
 
@@ -137,6 +140,23 @@ class AuditDutyContract(AuditDeskContract):
         desk.receive(*(conversation(number) for number in range(20))).work()
         assert 0 < len(desk.judge.asked) < 20
         assert desk.duty.done["not_sampled"] == 20 - len(desk.judge.asked)
+        assert desk.counts().open == 0
+
+    def test_what_was_audited_of_a_place_is_not_rebuilt_for_what_comes_beside_it(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        desk.receive(*(conversation(one, name=None, at=NOON - one * 10 * MINUTE) for one in range(1, 6))).work()
+        rebuilt: list[str] = []
+
+        def build(group: Group, *given: Any) -> Session | None:
+            rebuilt.extend(group.traces)
+            return sessions_build.build(group, *given)
+
+        monkeypatch.setattr(import_module("otel_drift.sessions.reconstruct"), "build", build)
+        new = conversation(9, name=None)
+        desk.receive(new).work()
+
+        assert sorted(rebuilt) == sorted({span.trace_id for span in new})
         assert desk.counts().open == 0
 
     def test_only_what_is_due_of_sessions_without_an_id_is_audited(self, desk: Desk) -> None:

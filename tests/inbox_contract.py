@@ -18,6 +18,7 @@ from otel_drift.inbox import RECEIVED, Claim, Inbox
 from otel_drift.ledger import Ledger
 from otel_drift.model import LogRecord, Record, Session, Span
 from otel_drift.sessions import ReconstructOptions, stream
+from otel_drift.sessions.linking import Group
 from otel_drift.spool import SpanSpool
 
 SECOND = 10**9
@@ -108,9 +109,12 @@ class Desk:
         )
 
     def reconstructed(self, claim: Claim) -> list[Session]:
+        def wanted(group: Group) -> bool:
+            return claim.session_id in (None, group.session_id)
+
         with SpanSpool() as spool:
             records = self.inbox.records(claim, GAP)
-            return list(stream(records, spool, ReconstructOptions(), only=claim.session_id))
+            return list(stream(records, spool, ReconstructOptions(), wanted=wanted))
 
     def audit(self, claim: Claim) -> list[Session]:
         """As the service does: the sessions of the claim that are due; what belongs elsewhere is handed on."""

@@ -11,6 +11,7 @@ from otel_drift.model import Session
 from otel_drift.pipeline import Line
 from otel_drift.selection import Choice, Selection
 from otel_drift.service.shelf import Shelf
+from otel_drift.sessions.linking import Group
 from otel_drift.spool import SpanSpool
 
 
@@ -95,9 +96,18 @@ class Reading:
         """
         claim, line = case.claim, case.line
         mentioned: set[str] = set()
+
+        def wanted(group: Group) -> bool:
+            if claim.session_id is not None:
+                return group.session_id == claim.session_id
+            if any(claim.traces[trace].first_unaudited is not None for trace in group.traces if trace in claim.traces):
+                return True
+            mentioned.update(group.traces)  # all is audited: it was read to see whether what is new belongs to it
+            return False
+
         with SpanSpool() as spool:
             records = self.inbox.records(claim, int(line.options.gap_seconds * 1e9))
-            for session in sessions.stream(pipeline.foreign(records, line), spool, line.options, only=claim.session_id):
+            for session in sessions.stream(pipeline.foreign(records, line), spool, line.options, wanted=wanted):
                 if claim.session_id in (None, session.session_id):  # a trace may name several sessions
                     mentioned.update(session.trace_ids)
                 if session.session_id is not None and claim.session_id is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from otel_drift.hints import failed_hint
@@ -51,7 +51,7 @@ def reconstruct(spans: Iterable[Span], options: ReconstructOptions = DEFAULTS) -
     Returns:
         Sessions ordered by their first turn.
     """
-    with _rare_collections():
+    with _rare_collections:
         return _reconstruct(spans, options)
 
 
@@ -101,7 +101,7 @@ def stream(
     spool: Spool,
     options: ReconstructOptions = DEFAULTS,
     *,
-    only: str | None = None,
+    wanted: Callable[[Group], bool] = lambda _: True,
 ) -> Iterator[Session]:
     """Rebuild sessions from an input of any size; memory holds one session, and of each trace a few bytes.
 
@@ -109,17 +109,17 @@ def stream(
         records: spans and log records in any order.
         spool: keeps the records by trace until all are read.
         options: see `ReconstructOptions`.
-        only: a session id: sessions of others are told apart, but not rebuilt.
+        wanted: asked of each group of traces that is a session, before it is rebuilt; it is left out where False.
 
     Yields:
         The sessions that `reconstruct` would return, in the same order.
     """
-    with _rare_collections():
-        yield from _stream(records, spool, options, only)
+    with _rare_collections:
+        yield from _stream(records, spool, options, wanted)
 
 
 def _stream(
-    records: Iterable[Record], spool: Spool, options: ReconstructOptions, only: str | None
+    records: Iterable[Record], spool: Spool, options: ReconstructOptions, wanted: Callable[[Group], bool]
 ) -> Iterator[Session]:
     index = TraceIndex()
     for record in records:
@@ -147,7 +147,7 @@ def _stream(
 
     with index:
         for group in link(index, units, options):
-            if only is not None and group.session_id != only:
+            if not wanted(group):
                 continue
             # an error of the disk is no session's and ends the run
             try:
@@ -180,20 +180,35 @@ def _failed(group: Group, error: Exception) -> Session:
     )
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
+class _RareCollections:
     """Collect garbage less often meanwhile.
 
     Trees and messages live for one session, and looking through them while
-    they are built costs a third of the time. What the caller had set comes back at the end.
+    they are built costs a third of the time. What the caller had set comes
+    back once the last of those that rebuild at the same time has ended.
     """
-    before = gc.get_threshold()
-    if 0 < before[0] < COLLECT_AFTER:
-        gc.set_threshold(COLLECT_AFTER, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a collection under it may close an abandoned stream, which ends here, too
+        self._under_way = 0
+        self._before = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._under_way += 1
+            if self._under_way == 1:
+                self._before = gc.get_threshold()
+                if 0 < self._before[0] < COLLECT_AFTER:
+                    gc.set_threshold(COLLECT_AFTER, 20, 20)
+
+    def __exit__(self, *_raised: object) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if not self._under_way:
+                gc.set_threshold(*self._before)
+
+
+_rare_collections = _RareCollections()
 
 
 def _step_order(step: Step) -> tuple[Any, ...]:

@@ -252,3 +252,14 @@ def test_the_callers_garbage_collection_comes_back() -> None:
     iterator.close()  # type: ignore[attr-defined]
     one(chat(0))
     assert gc.get_threshold() == before
+
+
+def test_the_callers_garbage_collection_comes_back_when_all_that_rebuild_have_ended() -> None:
+    before = gc.get_threshold()
+    first, second = (stream(iter(chat(0, ids={"session.id": "s"}).spans), SpanSpool()) for _ in range(2))
+    next(first)
+    next(second)
+    first.close()  # type: ignore[attr-defined]
+    assert gc.get_threshold() != before
+    second.close()  # type: ignore[attr-defined]
+    assert gc.get_threshold() == before
