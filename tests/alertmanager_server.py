@@ -72,7 +72,7 @@ receivers:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while time.monotonic() < end:
         assert process.poll() is None, log.read_text()
         try:

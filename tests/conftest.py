@@ -15,8 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_configure() -> None:
-    """No deadline: a busy machine fails no property."""
-    hypothesis.settings.register_profile("otel-drift", deadline=None)
+    """No time limits, so that a busy machine fails no property, and the same examples each time but in a soak."""
+    hypothesis.settings.register_profile(
+        "otel-drift",
+        deadline=None,
+        derandomize=not os.environ.get("OTEL_DRIFT_SOAK"),
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
     hypothesis.settings.load_profile("otel-drift")
 
 

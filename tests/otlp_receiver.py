@@ -50,7 +50,7 @@ class Receiver:
     def spans(self) -> list[Any]:
         return [record for signal, _, _, record in self.arrived if signal == "traces"]
 
-    def wait(self, records: int, seconds: float = 30) -> None:
+    def wait(self, records: int, seconds: float = 120) -> None:
         """Wait until so many records have arrived."""
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.arrived) >= records, seconds), f"{len(self.arrived)} arrived"

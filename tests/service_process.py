@@ -66,7 +66,7 @@ class Serving:
         def said() -> str:
             return self.log.read_bytes()[begin:].decode(errors="replace")
 
-        wait_until(lambda: "working" in said() or self._process.poll() is not None, "it listens", 60)  # type: ignore[union-attr]
+        wait_until(lambda: "working" in said() or self._process.poll() is not None, "it listens", 120)  # type: ignore[union-attr]
         assert self._process.poll() is None, said()
         self.addresses = dict(_LISTENS.findall(said()))
 
@@ -127,7 +127,7 @@ def serving(folder: Path, config: str = QUICK, env: Mapping[str, str] | None = N
             service.kill()
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Wait for something another process does."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -246,7 +246,7 @@ def test_of_two_processes_one_tells(open_desk: OpenDesk) -> None:
         assert held
         started = time.monotonic()
         desk.step()
-        assert time.monotonic() - started < 5, "nobody waits for the one that tells"
+        assert time.monotonic() - started < 20, "nobody waits for the one that tells"
         assert desk.told == []
     desk.step()
     assert desk.told == [[("s1", "firing")]]

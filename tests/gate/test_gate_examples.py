@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from free_ports import free_ports
 from model_server import ModelServer, Reply, Request
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -83,8 +83,7 @@ def test_a_retrieval_chain_stops_at_a_conflict_and_hands_notes_on_below_it(examp
 
 def test_the_service_stops_at_a_conflict_and_answers_without_one(tmp_path: Path) -> None:
     needs("fastapi")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     with ModelServer(judge_and_model) as server:
         env = {**os.environ, "MODEL": "openai/scripted", "API_BASE": server.url, "OPENAI_API_KEY": "sk-test"}
         app = ["--app-dir", str(EXAMPLES), "gate_fastapi:app", "--port", str(port)]
@@ -96,7 +95,7 @@ def test_the_service_stops_at_a_conflict_and_answers_without_one(tmp_path: Path)
             answered = _ask(port, SICK)
         finally:
             service.terminate()
-            service.wait(20)
+            service.wait(60)
 
     assert (stopped["answered"], answered["answered"]) == (False, True)
     assert "contradict each other" in stopped["text"]

@@ -190,10 +190,10 @@ def test_numbers_that_are_none_become_none(tmp_path: Path) -> None:
 
 def test_an_integer_of_a_million_digits_costs_nothing(tmp_path: Path) -> None:
     raw = dumped(request(span(1, attributes=[{"key": "n", "value": {"intValue": 7777}}]), REST))
-    began = time.perf_counter()
+    began = time.process_time()
     records, _ = read_bytes(tmp_path, raw.replace(b"7777", b"9" * 1_000_000))
     assert ids(records) == [span_id(1), span_id(99)]
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(str(spans_of(records)[0].attributes["n"])) < 400
 
 
@@ -345,8 +345,8 @@ def test_a_quote_in_text_never_looks_like_structure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nothing", [b"\x08\x00", b"\x0a\x00", b"\x0a\x02\x12\x00"])
 def test_protobuf_that_holds_nothing_but_fields_is_given_up(tmp_path: Path, nothing: bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     records, problems = read_bytes(tmp_path, protobuf(request(REST)) + nothing * 4_000_000)
     assert ids(records) == [span_id(99)]
     assert "no record between" in problems[-1].reason
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

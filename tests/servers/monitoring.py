@@ -17,7 +17,7 @@ from http_serving import served
 from servers.program_server import started
 
 RULES = Path(__file__).resolve().parents[2] / "examples" / "prometheus" / "otel-drift.rules.yml"
-EVALUATION_SECONDS = 5
+EVALUATION_SECONDS = 10
 
 
 @contextmanager
@@ -74,7 +74,7 @@ class Hook:
     def wait(self) -> dict[str, Any]:
         """The first body told."""
         with self._changed:
-            assert self._changed.wait_for(lambda: bool(self.told), 60)
+            assert self._changed.wait_for(lambda: bool(self.told), 180)
             return self.told[0][1]
 
     def wait_for(self, alertname: str) -> tuple[float, dict[str, Any]]:
@@ -85,7 +85,7 @@ class Hook:
             return next((one for one in alerts if one[1]["labels"]["alertname"] == alertname), None)
 
         with self._changed:
-            assert self._changed.wait_for(lambda: found() is not None, 60), self.told
+            assert self._changed.wait_for(lambda: found() is not None, 180), self.told
             told = found()
             assert told is not None
             return told
@@ -118,7 +118,7 @@ def ask(http: httpx.Client, query: str) -> list[Any]:
 
 def until(http: httpx.Client, query: str) -> None:
     """Wait until a question has an answer."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 180
     while not ask(http, query):
         assert time.monotonic() < ends, f"no answer to {query}"
         threading.Event().wait(0.1)

@@ -112,9 +112,9 @@ class Phoenix:
 
     def await_that(self, holds: Callable[[], bool], what: str) -> None:
         """Ask until it holds: spans are queued before they can be read."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not holds():
-            assert time.monotonic() < end, f"after a minute it is not so that {what}"
+            assert time.monotonic() < end, f"after three minutes it is not so that {what}"
             time.sleep(0.1)
 
 

@@ -67,7 +67,7 @@ class Desk:
         self.ledger.close()
 
 
-def until(what: Callable[[], Any], seconds: float = 20) -> Any:
+def until(what: Callable[[], Any], seconds: float = 60) -> Any:
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, "it does not happen"
@@ -143,7 +143,7 @@ def test_an_alert_that_nobody_repeats_ends_by_itself(
     tmp_path: Path, server: AlertmanagerServer, hook: AlertReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a service that died leaves no alarm for ever."""
-    monkeypatch.setattr(Pace, "holds", 2 * SECOND)
+    monkeypatch.setattr(Pace, "holds", 6 * SECOND)
     with closing(Desk(tmp_path / "ledger.sqlite3", server)) as desk:
         desk.commit(result(3, critical(3)))
         desk.step()

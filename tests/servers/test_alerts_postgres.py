@@ -70,7 +70,7 @@ def test_while_one_process_tells_the_other_does_not_wait_and_nothing_is_told_twi
             assert entered.wait(30)
             started = time.monotonic()
             run(idle)
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 20, "the other is held up for 30 s"
             assert other.told == []
         finally:
             go_on.set()
