@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from otel_drift.normalise import Step
+from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.answers import comments, variants
 from otel_drift.sessions.branches import Draft, alternatives, pairs_in, without_branches
@@ -32,8 +33,14 @@ def is_part(unit: Unit) -> bool:
     if unit.answered or unit.failed:
         return False
     if not unit.calls:
-        return not (unit.wrapped and unit.user)
+        return not (unit.wrapped and unit.user) or _returns_documents(unit)
     return all(any(m.uses for m in c.output_messages or ()) for c in unit.calls)
+
+
+def _returns_documents(unit: Unit) -> bool:
+    """Whether the outermost wrapper is a search of the application's own: what it returns is documents."""
+    output = unit.path[0].output if unit.path else None
+    return isinstance(output, list | dict) and bool(read_documents(output, strings=isinstance(output, list)))
 
 
 def relevant(nodes: Sequence[Node]) -> bool:
@@ -113,12 +120,38 @@ def _joined(units: list[Unit]) -> list[Unit]:
             waiting.append(unit)
         else:
             for part in waiting:
-                unit.absorb(part)
+                last = turns.every.units[-1] if turns.every.units else None
+                (last if last is not None and _is_late(part, last, unit) else unit).absorb(part)
             waiting = []
             turns.add(unit)
     if turns.every.units:
-        return turns.every.units  # what no answer followed is no turn
+        last = turns.every.units[-1]
+        for part in waiting:
+            if _is_late(part, last, None):
+                last.absorb(part)
+        return turns.every.units  # what else no answer followed is no turn
     return [u for u in waiting if any(n.step.kind in {"retriever", "tool", "llm", "agent"} for n in u.nodes)]
+
+
+def _is_late(part: Unit, turn: Unit, following: Unit | None) -> bool:
+    """Whether a part that comes after `turn` served it: that turn alone was given what was found.
+
+    Another service's clock may be late, so that its search seems to follow the call that was given its passages.
+    """
+    found = [
+        d.text
+        for n in part.nodes
+        if n.step.kind in {"retriever", "reranker"}
+        for d in (n.step.documents or ())[:8]
+        if d.text
+    ]
+    return bool(found) and _given(turn, found) and (following is None or not _given(following, found))
+
+
+def _given(unit: Unit, found: Sequence[str]) -> bool:
+    """Whether a text stands in what the unit's answering call was told anew: instructions and last messages."""
+    new = unit.given[max(unit.last_index, 0) :]
+    return any(text in m.text for m in (*(m for m in unit.given if m.role == "system"), *new) for text in found)
 
 
 class _Turns:
@@ -135,7 +168,7 @@ class _Turns:
 
     def home(self, unit: Unit) -> Unit | None:
         """The last turn in whose time a unit lies as a part: a search, a tool call, a rewriting of its question."""
-        if is_part(unit):
+        if is_part(unit) or not (unit.calls or unit.answered):
             likely: Latest | None = self.every
         elif not unit.wrapped and len(unit.calls) == 1:
             likely = self._asked.get(fold(unit.user or ""))
