@@ -228,12 +228,12 @@ def _show_plan(asked: Asked) -> None:
         with source.shown(asked.output) as on_sessions:
             for name, session, plan in pipeline.plan(source, line):
                 total.add(plan)
-                on_sessions(total.sessions)
+                on_sessions(total.checks)
                 if asked.output is OutputFormat.json:
                     write_json_line(planning.plan_record(name, session, plan))
                 else:
-                    planning.print_plan(console, name, session, plan)
+                    planning.print_plan(console, name, session, plan, write=bool(settings.output.sinks))
         limits = {"max_cost": settings.run.max_cost, "max_calls": settings.run.max_calls, "sample": line.sample}
         planning.print_plan_totals(stderr_console(), total, line.judge, limits, settings.output.sinks)
-        for why in left_out(line, spans=source.span_count, audited=total.sessions):
+        for why in left_out(line, spans=source.span_count, audited=total.checks):
             stderr_console().print(f"otel-drift: {why}", soft_wrap=True)

@@ -7,21 +7,26 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from otel_drift import findings
 from otel_drift.model import Annotation, Session
 from otel_drift.planning import Plan
 from otel_drift.protocols import Judge
-from otel_drift.report.escape import terminal_safe
+from otel_drift.report.paper import Paper
+from otel_drift.report.wording import count
+
+_INDENT = "   "
 
 
 @dataclass(slots=True)
 class PlanTotals:
     """The sum of the plans of a run; a cost of None says that a price is unknown."""
 
-    sessions: int = 0
-    eligible: int = 0
+    checks: int = 0
+    """Results: one an audit of a session, or of one of its turns."""
+    to_judge: int = 0
+    judged: int = 0
+    """Results that are in the ledger."""
     calls: int = 0
     most_calls: int = 0
     input_tokens: int = 0
@@ -34,8 +39,9 @@ class PlanTotals:
 
     def add(self, plan: Plan) -> None:
         """Add one session's plan."""
-        self.sessions += 1
-        self.eligible += plan.eligible
+        self.checks += 1
+        self.to_judge += plan.calls > 0
+        self.judged += plan.eligible and not plan.calls
         self.calls += plan.calls
         self.most_calls += plan.most_calls
         self.input_tokens += plan.input_tokens
@@ -62,40 +68,44 @@ def plan_record(audit: str, session: Session, plan: Plan) -> dict[str, Any]:
     }
 
 
-def print_plan(console: Console, audit: str, session: Session, plan: Plan) -> None:
-    """One line for one session."""
-    line = Text(terminal_safe(session.name), style="bold")
-    line.append(f"  {audit}  ", style="none")
-    if not plan.calls:
-        line.append(f"no call: {plan.reason or 'nothing to ask'}", style="dim")
-    else:
-        line.append(
-            f"{plan.calls} call(s)  {plan.input_tokens:,} + about {plan.output_tokens:,} tokens  {_money(plan.cost)}",
-            style="none",
-        )
-    console.print(line)
-    for one in _annotations(plan):
-        console.print(Text(f"   would write {_written(one)}", style="dim"))
+def print_plan(console: Console, audit: str, session: Session, plan: Plan, *, write: bool = True) -> None:
+    """One line for one session, and one for each annotation known beforehand, if there is somewhere to `write` it."""
+    paper = Paper(console)
+    asked = (f"no call: {plan.reason or 'nothing to ask'}", "dim")
+    if plan.calls:
+        tokens = f"{plan.input_tokens:,} + about {plan.output_tokens:,} tokens"
+        asked = (f"{count(plan.calls, 'call')}  {tokens}  {_money(plan.cost)}", "none")
+    paper.line((session.name, "bold"), f"  {audit}  ", asked)
+    for one in _annotations(plan) if write else ():
+        paper.line((f"would write {_written(one)}", "dim"), gutter=_INDENT)
         for mark in one.passages:
-            where = f"document {terminal_safe(mark.passage_id)} of span {terminal_safe(mark.span_ref)}"
-            console.print(Text(f"   would write {one.name} = {mark.label} on {where} (Phoenix alone)", style="dim"))
+            where = f"document {mark.passage_id} of span {mark.span_ref}"
+            paper.line((f"would write {one.name} = {mark.label} on {where} (Phoenix alone)", "dim"), gutter=_INDENT)
 
 
 def print_plan_totals(
     console: Console, totals: PlanTotals, judge: Judge, limits: Mapping[str, Any], sinks: Sequence[str]
 ) -> None:
     """The sum, where the text and the annotations would go, and the limits that hold."""
-    console.print(Text(f"{totals.sessions} session(s), {totals.eligible} to judge", style="bold"))
-    console.print(
+    paper = Paper(console)
+    already = f", {totals.judged} judged already" if totals.judged else ""
+    paper.line((f"{count(totals.checks, 'check')}, {totals.to_judge} to judge{already}", "bold"))
+    paper.line(
         f"calls {totals.calls} (with every repair {totals.most_calls}) · tokens {totals.input_tokens:,} in, about "
         f"{totals.output_tokens:,} out · {_money(totals.cost)} (with every repair {_money(totals.most_cost)})"
     )
-    console.print(Text(f"judge {terminal_safe(judge.name)} · the text would go to {terminal_safe(judge.endpoint)}"))
-    later = f", and what {totals.unknown} result(s) not judged yet will say" if totals.unknown else ""
-    where = ", ".join(terminal_safe(sink) for sink in sinks) or "nowhere (no sink is named)"
-    console.print(Text(f"would write {totals.annotations} annotation(s){later} to {where}"))
+    paper.line(f"judge {judge.name} · the text would go to {judge.endpoint}")
+    paper.line(f"would write {_would_write(totals, sinks)}")
     named = [f"{name} {value:g}" for name, value in limits.items() if value is not None]
-    console.print(f"limits: {', '.join(named) or 'none set'} · nothing was sent, nothing was written")
+    paper.line(f"limits: {', '.join(named) or 'none set'} · nothing was sent, nothing was written")
+
+
+def _would_write(totals: PlanTotals, sinks: Sequence[str]) -> str:
+    if not sinks:
+        return "nothing: no sink is named"
+    later = f", and what {count(totals.unknown, 'result')} not judged yet will say," if totals.unknown else ""
+    again = "; what stands there already is not written again" if totals.judged else ""
+    return f"{count(totals.annotations, 'annotation')}{later} to {', '.join(sinks)}{again}"
 
 
 def _annotations(plan: Plan) -> Sequence[Annotation]:
@@ -113,7 +123,7 @@ def _annotation_record(one: Annotation) -> dict[str, Any]:
 def _written(one: Annotation) -> str:
     where = {"span": f"{one.trace_id}:{one.span_id}", "trace": one.trace_id, "session": one.session_id}[one.target]
     score = "" if one.score is None else f" ({one.score:g})"
-    return f"{one.name} = {terminal_safe(one.label)}{score} on {one.target} {terminal_safe(where or '')}"
+    return f"{one.name} = {one.label}{score} on {one.target} {where or ''}"
 
 
 def _money(cost: float | None) -> str:
