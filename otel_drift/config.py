@@ -365,14 +365,23 @@ def load_settings(file: Path | None = None, overrides: Mapping[str, Mapping[str,
         known: dict[str, Any] = {section: values for section, values in given.items() if values}
         return _FromFile(**known)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc'])}: "
+        problems = [
+            f"{_origin(problem['loc'], given, chosen)}: {'.'.join(str(part) for part in problem['loc'])}: "
             + ("there is no such setting" if problem["type"] == "extra_forbidden" else problem["msg"])
             for problem in error.errors()
-        )
-        raise ConfigError(f"{chosen or 'settings'}: {problems}") from None
+        ]
+        raise ConfigError("; ".join(problems)) from None
     except ValueError as error:  # broken TOML, or JSON in an environment variable
         raise ConfigError(f"{chosen or 'settings'}: {error}") from None
+
+
+def _origin(place: tuple[int | str, ...], given: Mapping[str, Mapping[str, Any]], file: Path | None) -> str:
+    """Where the wrong value of the setting at `place` was written."""
+    section, key = (str(part) for part in (*place, "", "")[:2])
+    if key in given.get(section, {}):
+        return "command line"
+    variable = f"OTEL_DRIFT_{section}__{key}".upper()
+    return variable if variable in os.environ else str(file or "settings")
 
 
 def default_ledger() -> Path:

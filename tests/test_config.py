@@ -74,3 +74,14 @@ def test_the_default_ledger_is_in_the_state_folder(monkeypatch: pytest.MonkeyPat
 
 def test_the_sample_is_toml() -> None:
     assert set(Settings.model_fields) == set(tomllib.loads(sample_config()))
+
+
+def test_a_wrong_value_is_reported_where_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("otel-drift.toml").write_text("[judge]\ntimeout = -1\n")
+    monkeypatch.setenv("OTEL_DRIFT_JUDGE__SEED", "x")
+    with pytest.raises(ConfigError) as raised:
+        load_settings(overrides={"run": {"sample": 2.0}})
+    told = dict(part.split(": ", 1) for part in str(raised.value).split("; "))
+    assert told["command line"].startswith("run.sample: ")
+    assert told["OTEL_DRIFT_JUDGE__SEED"].startswith("judge.seed: ")
+    assert told["otel-drift.toml"].startswith("judge.timeout: ")
