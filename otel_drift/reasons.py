@@ -13,7 +13,7 @@ SESSION_CHANGED = "session_changed"
 REASONS: Mapping[str, str] = {
     "single_turn": "only one answered turn: drift needs two; the audit citation_conflict looks at a single answer",
     "no_answers": "no turn was answered",
-    "no_passages_captured": "no answered turn has its retrieved passages in the trace; `otel-drift inspect` says how",
+    "no_passages_captured": "no answered turn has its passages whole in the trace; see `otel-drift inspect`",
     "single_source": "the turn has one passage, or copies of one: nothing can contradict it",
     "content_not_captured": "the instrumentation leaves out the texts; `otel-drift inspect` says which setting helps",
     "tool_grounded": "most answers rest on tools that are no retrieval, so there are no passages to check against",
