@@ -296,7 +296,7 @@ def test_an_unknown_trace_is_owed_and_its_withdrawal_is_done(replay: Replay) -> 
         (("GET", "/version"), (200, "<html>"), "something else than an MLflow"),
         (("GET", "/version"), (404, ""), "something else than an MLflow"),
         (("GET", "/api/3.0/mlflow/traces/batchGet"), (404, {}), "upgrade it"),
-        (("GET", "/api/2.0/mlflow/experiments/get-by-name"), (404, {}), "no experiment 'demo'"),
+        (("GET", "/api/2.0/mlflow/experiments/get-by-name"), (404, {}), "no experiment 'demo'.*; create it"),
         (("GET", "/version"), (401, ""), "MLFLOW_TRACKING_TOKEN"),
     ],
 )

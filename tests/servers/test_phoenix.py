@@ -136,7 +136,9 @@ def test_the_source_conforms(phoenix: Phoenix) -> None:
 
 def test_an_unknown_project_is_told_which_there_are(phoenix: Phoenix) -> None:
     phoenix.ingest("known", conversation("known-1"))
-    with pytest.raises(Exception, match=r"there is no project 'unknown'.*known"):
+    with pytest.raises(
+        Exception, match=r"there is no project 'unknown'.*known.*; check the name, or let .* send its first span"
+    ):
         source(f"{phoenix.url}?project=unknown").check()
 
 

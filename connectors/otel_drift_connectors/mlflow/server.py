@@ -179,7 +179,9 @@ class MlflowServer:
         if answer.status == 404 or found.get("lifecycle_stage") == "deleted":
             some = self.http.post(f"{V2}/experiments/search", {"max_results": 10}).json().get("experiments", ())
             there = ", ".join(str(one.get("name")) for one in some) or "none"
-            raise ConfigError(f"mlflow: {self.url} has no experiment {name!r}; there are: {there}")
+            raise ConfigError(
+                f"mlflow: {self.url} has no experiment {name!r}; there are: {there}; create it, or name another"
+            )
         return Experiment(str(found["experiment_id"]), str(found["name"]))
 
     def _latest(self) -> str:

@@ -129,7 +129,8 @@ class Server:
         known = ", ".join(name[:60] for name in sorted(names)[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
         shown = known if len(known) <= 200 else known[:199] + "…"
         raise ConfigError(
-            f"phoenix: there is no project {self.wanted[:60]!r} at {self.http.url}; it has: {shown or 'none'}"
+            f"phoenix: there is no project {self.wanted[:60]!r} at {self.http.url}; it has: {shown or 'none'}; "
+            "check the name, or let the application send its first span: Phoenix makes the project then"
         )
 
     def verify(self) -> str:
