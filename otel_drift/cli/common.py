@@ -67,9 +67,11 @@ def write_json_line(value: Mapping[str, Any]) -> None:
     import orjson
 
     from otel_drift.cli import mute_stdout
+    from otel_drift.report.escape import json_safe
 
+    line = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
     try:
-        sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS))
+        sys.stdout.buffer.write(json_safe(line))
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         mute_stdout()

@@ -8,6 +8,7 @@ character by character (or add around a match), so a quote of a text stays a quo
 from __future__ import annotations
 
 import html
+import json
 import re
 
 from otel_drift.errors import OtelDriftError
@@ -23,6 +24,7 @@ _INVISIBLE = re.compile(
     "]"
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_C1 = re.compile("[\x80-\x9f]")
 _LINE_END = re.compile("\r\n|\n")
 _BREAKS = {"\n": "⏎ ", "\t": " "}
 
@@ -49,6 +51,15 @@ def terminal_safe(text: str, *, multiline: bool = False) -> str:
     text = _LINE_END.sub("\n", text)
     text = _CONTROL.sub(lambda m: _visible_control(m[0], multiline), text)
     return _INVISIBLE.sub(lambda m: _escape(m[0]), text)
+
+
+def json_safe(data: bytes) -> bytes:
+    r"""The same JSON with everything that could steer a terminal or hide text written as its escape (``\u009b``)."""
+    if data.isascii():  # the other controls may stand in no JSON text
+        return data
+    for found in (_C1, _INVISIBLE):
+        data = found.sub(lambda m: json.dumps(m[0])[1:-1], data.decode()).encode()
+    return data
 
 
 def html_safe(text: str, *, multiline: bool = True) -> str:

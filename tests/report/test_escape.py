@@ -7,11 +7,13 @@ import re
 import sys
 import unicodedata
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_drift.report.escape import html_safe, inert, spreadsheet_safe, terminal_safe
+from otel_drift.cli.common import write_json_line
+from otel_drift.report.escape import html_safe, inert, json_safe, spreadsheet_safe, terminal_safe
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=200)
 VISIBLE_FORMAT = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2}
@@ -62,6 +64,21 @@ def test_terminal_text_can_be_encoded_and_escaping_twice_changes_nothing(text: s
 def test_a_quote_of_a_text_stays_a_quote_of_the_escaped_text(text: str, start: int, length: int) -> None:
     text = text.replace("\r", "")
     assert terminal_safe(text[start : start + length]) in terminal_safe(text)
+
+
+@given(ANY_TEXT)
+def test_json_says_the_same_and_steers_no_terminal(text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    raw = orjson.dumps({text: [text, "\x1b[31m\x9b31m\u202e\u200b\U000e0041 ü 🏔"]})
+    safe = json_safe(raw)
+    assert orjson.loads(safe) == orjson.loads(raw)
+    assert terminal_safe(safe.decode().replace("\x7f", "")) == safe.decode().replace("\x7f", "")
+    assert "ü 🏔" in safe.decode()
+
+
+def test_lines_of_json_are_printed_so(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write_json_line({"said": "\x9b31m \u202e ü"})
+    assert capfdbinary.readouterr().out == '{"said":"\\u009b31m \\u202e ü"}\n'.encode()
 
 
 @given(ANY_TEXT)
