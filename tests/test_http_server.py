@@ -27,8 +27,12 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
-def served(patience: Impatience, hold: threading.Event | None = None, **options: Any) -> Iterator[HttpServer]:
+def served(
+    patience: Impatience, hold: threading.Event | None = None, asked: threading.Event | None = None, **options: Any
+) -> Iterator[HttpServer]:
     async def answer(request: Request) -> Response:
+        if asked is not None:
+            asked.set()
         if hold is not None:
             await asyncio.get_running_loop().run_in_executor(None, hold.wait, 30)
         return PlainTextResponse("here")
@@ -66,17 +70,16 @@ def test_headers_that_do_not_come_end_the_connection(begun: bytes) -> None:
 
 
 def test_a_later_request_has_no_more_time_than_the_first() -> None:
-    with served(Impatience(header_seconds=0.2, idle_seconds=60)) as server, closing(connected(server)) as connection:
+    with served(Impatience(header_seconds=1, idle_seconds=60)) as server, closing(connected(server)) as connection:
         assert answered(connection)
         connection.sendall(REQUEST[:-2])
         assert connection.recv(1) == b""
 
 
 def test_between_requests_a_connection_may_rest() -> None:
-    with served(Impatience(header_seconds=0.1, idle_seconds=60)) as server, closing(connected(server)) as connection:
-        for _ in range(3):
-            assert answered(connection)
-            threading.Event().wait(0.25)
+    with served(Impatience(header_seconds=1, idle_seconds=60)) as server, closing(connected(server)) as connection:
+        assert answered(connection)
+        threading.Event().wait(1.5)
         assert answered(connection)
 
 
@@ -88,8 +91,8 @@ def test_a_connection_that_rests_too_long_is_closed() -> None:
 
 def test_an_answer_that_takes_long_is_no_silence() -> None:
     hold = threading.Event()
-    with served(Impatience(header_seconds=0.1), hold) as server, closing(connected(server)) as connection:
-        threading.Timer(0.4, hold.set).start()
+    with served(Impatience(header_seconds=1), hold) as server, closing(connected(server)) as connection:
+        threading.Timer(1.5, hold.set).start()
         assert answered(connection)
 
 
@@ -104,16 +107,17 @@ def test_the_longest_idle_connection_makes_room() -> None:
 
 def test_a_handshake_that_does_not_come_ends_the_connection(tmp_path: Path) -> None:
     tls = Tls(*map(str, certificate(tmp_path)))
-    with served(Impatience(header_seconds=0.3), tls=tls) as server, closing(connected(server)) as silent:
+    with served(Impatience(header_seconds=2), tls=tls) as server, closing(connected(server)) as silent:
         assert server.url.startswith("https://")
         assert httpx.get(server.url, verify=ssl.create_default_context(cafile=tls.certificate)).text == "here"
         assert silent.recv(1) == b""
 
 
 def test_a_stop_waits_for_what_is_under_way_and_ends_the_thread() -> None:
-    hold = threading.Event()
-    with served(Impatience(), hold) as server, closing(connected(server)) as connection:
+    hold, asked = threading.Event(), threading.Event()
+    with served(Impatience(), hold, asked) as server, closing(connected(server)) as connection:
         connection.sendall(REQUEST)
+        assert asked.wait(30)
         stop = threading.Thread(target=server.stop, args=[30])
         threading.Timer(0.3, hold.set).start()
         stop.start()

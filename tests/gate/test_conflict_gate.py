@@ -57,7 +57,7 @@ def ledger() -> Any:
 def decide(
     ledger: Any, *script: Any, passages: Sequence[Mapping[str, Any]] = (DESK, LAB), **options: Any
 ) -> GateDecision:
-    gate = ConflictGate(ScriptedJudge(script), ledger=ledger, **options)
+    gate = ConflictGate(ScriptedJudge(script), ledger=ledger, **{"deadline": 60, "record_wait": 60, **options})
     decision = gate.check(QUERY, passages)
     assert gate.close()
     return decision
@@ -179,7 +179,7 @@ def test_low_answerability_abstains_at_once_while_the_judge_still_thinks(ledger:
     judge.release.set()
 
     assert (decision.decision, decision.reason, decision.answerability) == ("abstain", "low_answerability", 0.1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25, "the deadline is 30 s"
     assert decision.safety_override is None
     gate.close()
 
@@ -251,7 +251,7 @@ def test_a_judge_that_hangs_times_out(ledger: Any) -> None:
     judge.release.set()
 
     assert (decision.decision, decision.safety_override) == ("abstain", "timeout")
-    assert took < 1.5
+    assert took < 30, "the judge would have hung for a minute"
     gate.close()
 
 
@@ -265,9 +265,9 @@ def test_a_redaction_that_fails_or_hangs_abstains_and_nothing_goes_out(ledger: A
     def fail(text: str) -> str:
         raise ValueError(SECRET)
 
-    for redact, code in ((fail, "redaction_failed"), (hang, "timeout")):
+    for redact, code, deadline in ((fail, "redaction_failed", 60), (hang, "timeout", 0.2)):
         judge = ScriptedJudge([answer()])
-        gate = ConflictGate(judge, ledger=ledger, redact=redact, deadline=0.2)
+        gate = ConflictGate(judge, ledger=ledger, redact=redact, deadline=deadline)
         decision = gate.check(QUERY, [DESK, LAB])
         assert (decision.decision, decision.safety_override, judge.tasks) == ("abstain", code, [])
         gate.close()
@@ -402,7 +402,7 @@ def test_an_exporter_that_hangs_does_not_delay_decisions(ledger: Any, monkeypatc
     took = time.monotonic() - began
 
     assert all(decision.proceed for decision in decisions)
-    assert took < 5
+    assert took < 30, "the exporter would have hung for a minute"
     assert gate.close(0.05) is False
     release.set()
 
@@ -484,7 +484,7 @@ def test_more_than_can_be_compared_is_a_recorded_abstention(
 ) -> None:
     file = tmp_path / "ledger.sqlite3"
     judge = ScriptedJudge([answer()])
-    gate = ConflictGate(judge, ledger=file, preset="clinical")
+    gate = ConflictGate(judge, ledger=file, preset="clinical", deadline=60, record_wait=60)
     decision = gate.check(QUERY, passages)
     assert gate.close()
 
@@ -678,6 +678,7 @@ class Chaotic(ScriptedJudge):
     def __init__(self, what: Any) -> None:
         super().__init__([what])
         self.what = what
+        self.release = threading.Event()
 
     def limits(self) -> JudgeLimits:
         return JudgeLimits(input_tokens=-1) if self.what == "limits" else JudgeLimits()
@@ -689,7 +690,7 @@ class Chaotic(ScriptedJudge):
 
     def ask(self, task: JudgeTask) -> JudgeAnswer:
         if self.what == "hang":
-            time.sleep(0.4)
+            self.release.wait(60)
         if self.what == "exit":
             raise SystemExit(3)
         if self.what == "type":
@@ -714,11 +715,14 @@ def test_whatever_stands_behind_the_gate_it_decides_in_time(ledger: Any, what: A
             raise KeyError(query)
         return float("nan") if scoring == "nan" else 1.0
 
-    gate = ConflictGate(Chaotic(what), deadline=0.3, answerability=score, ledger=ledger)
+    judge = Chaotic(what)
+    gate = ConflictGate(judge, deadline=0.3, answerability=score, ledger=ledger)
     began = time.monotonic()
     decision = gate.check(QUERY, [DESK, LAB])
+    took = time.monotonic() - began
+    judge.release.set()
 
-    assert time.monotonic() - began < 2
+    assert took < 30, "the judge would have hung for a minute"
     assert decision.decision == "abstain" or decision.report["conflict_count"] == 0
     empty = isinstance(what, dict) and what.get("conflicts") == [] and scoring == "ok"
     assert decision.decision == "abstain" or empty

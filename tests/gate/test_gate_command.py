@@ -98,7 +98,7 @@ def test_a_judge_that_is_down_abstains_in_time(passages: Path, monkeypatch: pyte
     assert run.exit_code == 1, run.output
     decision = json.loads(run.stdout)
     assert (decision["reason"], decision["safety_override"]) == ("safety_override", "timeout")
-    assert decision["seconds"] < 3
+    assert decision["seconds"] < 25, "the judge would have taken 30 s"
 
 
 @pytest.mark.parametrize(
@@ -196,16 +196,16 @@ def test_it_serves_until_it_is_stopped(told_by: str, tmp_path: Path, passages: P
         assert decided["decision"] == "abstain"
     finally:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     assert "rental" not in errors
     assert "Traceback" not in errors
 
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
-            answer: dict[str, Any] = httpx.post(url, json=body, timeout=20).json()
+            answer: dict[str, Any] = httpx.post(url, json=body, timeout=60).json()
         except httpx.ConnectError:
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -136,13 +136,13 @@ def test_a_body_that_never_ends_is_cut_by_size_and_by_time(gate: ConflictGate) -
 
     async def stalls() -> AsyncIterator[bytes]:
         yield b"{"
-        await asyncio.sleep(30)
+        await asyncio.sleep(300)
 
     json_type = {"content-type": "application/json"}
     assert send(gate, content=endless(), headers=json_type).status_code == 413
     began = time.monotonic()
     assert send(gate, content=stalls(), headers=json_type, body_seconds=0.05).status_code == 408
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 def test_unknown_paths_and_methods_are_json_too(gate: ConflictGate) -> None:
@@ -210,7 +210,7 @@ def served(gate: ConflictGate, header_seconds: float = 10) -> Iterator[int]:
 
 
 def test_connections_that_never_ask_are_dropped_and_keep_nobody_out(gate: ConflictGate) -> None:
-    with served(gate, header_seconds=0.5) as port, contextlib.ExitStack() as stack:
+    with served(gate, header_seconds=2) as port, contextlib.ExitStack() as stack:
         silent = [
             stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=10)))
             for _ in range(http.MOST_REQUESTS + 20)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from free_ports import free_ports
 from otel_drift.errors import ConfigError
 from receiver_desk import receiving
 
@@ -47,10 +48,8 @@ def test_addresses_that_are_none_are_refused(tmp_path: Path, protocol: str, addr
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_a_taken_port_is_said_and_nothing_stays_open(tmp_path: Path, protocol: str) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken, closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        other = free.getsockname()[1]
-        free.close()
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        (other,) = free_ports(1)
         settings = {"http": f"127.0.0.1:{other}", "grpc": f"127.0.0.1:{other}"}
         settings[protocol] = f"127.0.0.1:{taken.getsockname()[1]}"
         wanted = rf"\[serve\] {protocol} .*taken"

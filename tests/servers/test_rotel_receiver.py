@@ -63,8 +63,8 @@ def test_what_an_application_sends_to_a_collector_is_kept(
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_nothing_is_lost_while_the_receiver_is_down(tmp_path: Path, collector: Start, protocol: str) -> None:
     """The collector keeps what was not acknowledged and sends it once the receiver is back at its address."""
-    with receiving(tmp_path) as desk:
-        place = _url(desk, protocol).rpartition("/")[2]
+    place = free_address()
+    with receiving(tmp_path, **{protocol: place}) as desk:
         http, rpc = collector(protocol, _url(desk, protocol))
         _send(http, rpc, "http", "traces", protobuf(request(*_spans(range(100)))))
         _wait(lambda: desk.spans_kept() == 100)
@@ -102,7 +102,7 @@ def _send(http: str, rpc: str, into: str, signal: str, body: bytes) -> None:
 
 
 def _wait(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -47,10 +47,10 @@ def test_one_that_fails_stops_no_other_and_is_in_order_again_once_it_works() -> 
     duties = Duties([fails, works], conditions)
     duties.start()
     try:
-        assert works.done.wait(5)
-        assert fails.done.wait(5)
+        assert works.done.wait(60)
+        assert fails.done.wait(60)
     finally:
-        assert duties.stop(5) == []
+        assert duties.stop(60) == []
     assert conditions.now() == {}
     assert duties.dead == []
 
@@ -62,8 +62,8 @@ def test_what_a_fault_quotes_is_not_said(caplog: pytest.LogCaptureFixture) -> No
     duties = Duties([work], conditions)
     with caplog.at_level(logging.INFO):
         duties.start()
-        work.done.wait(5)
-        duties.stop(5)
+        work.done.wait(60)
+        duties.stop(60)
     assert "unexpected ValueError" in conditions.now()["audits"].message
     assert "PRIVATE" not in caplog.text
 
@@ -73,8 +73,8 @@ def test_a_stop_waits_for_no_pause() -> None:
     work.every = 3600
     duties = Duties([work], Conditions())
     duties.start()
-    assert work.done.wait(5)
-    assert duties.stop(5) == []
+    assert work.done.wait(60)
+    assert duties.stop(60) == []
 
 
 def test_a_condition_keeps_the_time_it_began_and_is_said_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
