@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -36,7 +37,10 @@ class _Part(msgspec.Struct, gc=False, forbid_unknown_fields=True, rename="camel"
 
 
 class _Value(_Part):
-    """One of these. Where a text or number is no number or truth value it is named too, so that none is made of it."""
+    """One of these; of several, as `values.any_value` says.
+
+    Where a text or number is no number or truth value it is named too, so that none is made of it.
+    """
 
     string_value: str | None = None
     int_value: _Int64 | UnsetType = UNSET
@@ -48,6 +52,10 @@ class _Value(_Part):
 
 class _Array(_Part):
     values: list[_Value] = []
+
+
+_BEFORE_NUMBERS = attrgetter("string_value", "int_value", "array_value", "kvlist_value")
+_NOTHING = _BEFORE_NUMBERS(_Value())
 
 
 class _Attribute(_Part):
@@ -224,7 +232,8 @@ def _other(value: _Value, decoding: Decoding, depth: int) -> Any:
             raise ValueError
         if members and members[0].double_value is not None:  # a vector
             numbers = [member.double_value for member in members]
-            if set(map(type, numbers)) == {float}:
+            others = list(map(_BEFORE_NUMBERS, members))
+            if set(map(type, numbers)) == {float} and others.count(_NOTHING) == len(others):
                 return numbers
         return [
             _other(member, decoding, depth + 1) if member.string_value is None else _text(member.string_value)

@@ -26,12 +26,15 @@ _INT64 = range(-(2**63), 2**64)
 _SCALARS = {
     "stringValue": "text", "string_value": "text",
     "intValue": "int", "int_value": "int",
-    "doubleValue": "double", "double_value": "double",
-    "boolValue": "bool", "bool_value": "bool",
     "arrayValue": "array", "array_value": "array",
     "kvlistValue": "map", "kvlist_value": "map",
+    "doubleValue": "double", "double_value": "double",
+    "boolValue": "bool", "bool_value": "bool",
     "bytesValue": "bytes", "bytes_value": "bytes",
 }  # fmt: skip
+_RANKS = {name: rank for rank, name in enumerate(_SCALARS)}
+"""A value may have one of these only; of one that has several, which OTLP forbids, the first of this list counts: the
+quick ways to read look in this order."""
 
 
 class Decoding:
@@ -194,7 +197,8 @@ def _plain_members(array: dict[str, Any]) -> list[str] | list[float] | None:
         pass
     try:
         numbers = [member["doubleValue"] for member in members]
-        return numbers if {*map(type, numbers)} == {float} and math.isfinite(sum(numbers)) else None
+        plain = {*map(type, numbers)} == {float} and {*map(len, members)} == {1}
+        return numbers if plain and math.isfinite(sum(numbers)) else None
     except (KeyError, TypeError):
         return None
 
@@ -237,7 +241,9 @@ def any_value(value: Any, decoding: Decoding, key: str = "", depth: int = 1) -> 
     """Return an OTLP ``AnyValue``. Empty, unknown and non-finite values are None; deeper than the limit likewise."""
     if not isinstance(value, dict):
         return None if value is None else plain_value(value, decoding, key, depth)
-    for name, content in value.items():
+    names = value if len(value) == 1 else sorted(value.keys() & _RANKS.keys(), key=_RANKS.__getitem__)
+    for name in names:
+        content = value[name]
         if content is None:
             continue
         shape = _SCALARS.get(name)

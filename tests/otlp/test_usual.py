@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,15 @@ LEFT_VALUES: tuple[Any, ...] = (
     {"arrayValue": {"values": [None]}},
     {"kvlistValue": {"values": [attribute("a\0b", "c")]}},
 )
+ONE_OF_EACH: dict[str, Any] = {
+    "stringValue": "x",
+    "intValue": "3",
+    "doubleValue": 2.5,
+    "boolValue": True,
+    "arrayValue": {"values": [{"stringValue": "y"}]},
+    "kvlistValue": {"values": [attribute("b", "c")]},
+    "bytesValue": "AAAA",
+}
 KEPT: tuple[dict[str, Any], ...] = (
     {},
     {"attributes": []},
@@ -114,6 +124,27 @@ def test_a_usual_span_is_the_one_that_dicts_give(fields: dict[str, Any]) -> None
     assert [list(map(type, one.attributes.values())) for one in found] == [
         list(map(type, other.attributes.values())) for other in by_dicts(document)[0] if hasattr(other, "parent_id")
     ]
+
+
+@pytest.mark.parametrize(("first", "second"), [*permutations(ONE_OF_EACH, 2)])
+def test_a_value_of_several_kinds_is_the_same_however_it_is_read(first: str, second: str) -> None:
+    several = {first: ONE_OF_EACH[first], second: ONE_OF_EACH[second]}
+    number = {"doubleValue": 0.5}
+    values: tuple[dict[str, Any], ...] = (
+        several,
+        {"arrayValue": {"values": [several]}},
+        {"arrayValue": {"values": [number, several, number]}},
+        {"kvlistValue": {"values": [{"key": "b", "value": several}]}},
+    )
+    document = request(span(attributes=[{"key": f"a{place}", "value": value} for place, value in enumerate(values)]))
+    quick = _decoding()
+    quick.careful = False
+
+    expected, problems = by_dicts(document)
+    assert list(request_from_json(orjson.loads(dumped(document)), quick)) == expected
+    assert problems == 0
+    if "bytesValue" not in several:
+        assert usual(document) == expected
 
 
 @pytest.mark.parametrize("fields", LEFT)
