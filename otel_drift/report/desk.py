@@ -15,6 +15,7 @@ from otel_drift.report.wording import (
     cause_words,
     count,
     moment,
+    outcome_words,
     words,
 )
 
@@ -35,12 +36,12 @@ def print_items(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
         what = item["type"] or f"{item['audit']} {words(item['outcome'])}"
         muted = f"  muted: {item['muted']}" if item["muted"] else ""
         paper.line(
-            (item["item_id"], "bold"),
-            f"  {item['status']}  ",
+            f"{item['status']}  ",
             _severity(item["severity"]),
             f"  {what}  ",
             (f"{item['audit']}  session {shorten(_session(item), 48)}{turn}  ", "dim"),
             ", ".join(map(words, item["reasons"])) + muted,
+            gutter=paper.text((item["item_id"], "bold"), "  "),
         )
 
 
@@ -90,7 +91,8 @@ def print_mutes(console: Console, mutes: Sequence[Mapping[str, Any]]) -> None:
         over = "" if mute.get("in_force", True) else "  (over)"
         held = f"  {count(mute['findings'], 'finding')}" if "findings" in mute else ""
         paper.line(
-            (f"{mute['mute_id']:>4}", "bold"), f"  {mute['audit']}: {mute['type']}  {end}{over}{held}  {mute['why']}"
+            f"{mute['audit']}: {mute['type']}  {end}{over}{held}  {mute['why']}",
+            gutter=_number(paper, mute["mute_id"]),
         )
 
 
@@ -99,14 +101,16 @@ def print_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
     paper = Paper(console)
     for run in runs:
         totals = run["totals"] or {}
-        outcomes = ", ".join(f"{number} {words(name)}" for name, number in (totals.get("outcomes") or {}).items())
+        outcomes = ", ".join(
+            f"{number} {outcome_words(name)}" for name, number in (totals.get("outcomes") or {}).items()
+        )
         state = "" if run["ended"] else "  (cut short)"
         paths = " ".join(map(str, run["description"].get("paths") or ()))
         paper.line(
-            (f"{run['run_id']:>4}", "bold"),
-            f"  {moment(run['started'])}{state}  {count(run['units'], 'unit')}",
+            f"{moment(run['started'])}{state}  {count(run['units'], 'unit')}",
             f": {outcomes}" if outcomes else "",
             (f"  {run['description'].get('judge') or ''}  {shorten(paths, 80)}", "dim"),
+            gutter=_number(paper, run["run_id"]),
         )
 
 
@@ -129,7 +133,7 @@ def print_comparison(console: Console, run_a: int, run_b: int, compared: Mapping
             parts.append(_DECISIONS[row["decision"]])
             if row["sessions_needed"]:
                 parts.append((f" (about {row['sessions_needed']:,} sessions in each run would)", "dim"))
-        paper.line(*parts, gutter=_INDENT)
+        paper.line(*parts, gutter=_INDENT, then=_INDENT * 2)
     for note in compared["notes"]:
         paper.line(("note: ", "dim"), note)
 
@@ -143,11 +147,10 @@ def print_groups(console: Console, groups: Sequence[Mapping[str, Any]], by: str)
         decided = {name: number for name, number in group["statuses"].items() if name != "suspected"}
         said = f"  ({', '.join(f'{number} {name}' for name, number in decided.items())})" if decided else ""
         paper.line(
-            _severity(group["severity"]),
-            "  ",
             (shorten(str(group[by]), 60), "bold"),
             title,
             f"  {count(group['findings'], 'finding')} in {count(group['sessions'], 'session')}: {types}{said}",
+            gutter=paper.text(_severity(group["severity"]), "  "),
         )
 
 
@@ -202,6 +205,10 @@ def _turn(paper: Paper, turn: Mapping[str, Any], behind: set[str]) -> None:
             passage["text"] or "(text not captured)",
             gutter=_label(paper, "passage"),
         )
+
+
+def _number(paper: Paper, number: int) -> Part:
+    return paper.text((f"{number:>4}", "bold"), "  ")
 
 
 def _severity(severity: str) -> tuple[str, str]:

@@ -116,11 +116,9 @@ def _bars(paper: Paper, severities: dict[str, int], types: dict[str, int]) -> No
     name_width = max(len(row[1]) for row in rows)
     room = max(8, min(40, paper.width - name_width - 16))
     for glyph, name, number, style in rows:
-        bar = "" if paper.plain else "█" * max(1, round(room * number / longest))
+        bar = "" if paper.plain else " " + "█" * max(1, round(room * number / longest))
         bar_style = "red" if name in {"CRITICAL", "MAJOR"} else "yellow" if name == "MINOR" else "blue"
-        paper.line(
-            (f"{glyph} {name}".ljust(name_width + 2), style), f" {number:>6,} ", (bar, bar_style), gutter=_INDENT
-        )
+        paper.line((f"{glyph} {name}".ljust(name_width + 2), style), f" {number:>6,}", (bar, bar_style), gutter=_INDENT)
 
 
 def _heading(paper: Paper, unit: Unit, events: Sequence[Event]) -> None:

@@ -208,3 +208,8 @@ def test_each_result_says_which_audit_it_is_and_which_turn_it_looked_at() -> Non
     one = replace(whole, audit="source_conflict", session=replace(whole.session, turns=turns[2:3]))
     assert f"\n   factual_drift · {len(turns)} turns · " in show(whole, terminal=False)
     assert "\n   source_conflict · turn 3 · " in show(one, terminal=False)
+
+
+def test_piped_lines_end_without_spaces() -> None:
+    text = printed(lambda on: print_totals(on, TOTALS), terminal=False) + show(samples.unit(), terminal=False)
+    assert not [line for line in text.splitlines() if line.endswith(" ")]
