@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 
 from otel_drift.errors import BudgetError
 
@@ -69,6 +70,13 @@ class Budget:
         """Refuse every further call: the run is being broken off."""
         with self._lock:
             self.exhausted = True
+
+    def places(self) -> Iterator[Budget]:
+        """A budget for each session of a row, all drawing on this one, in which who stands first is served first."""
+        return repeat(self)
+
+    def leave(self) -> None:
+        """Say that the session it was for asks nothing more."""
 
     def _reserve(self, most: float | None) -> None:
         with self._lock:

@@ -81,7 +81,7 @@ def judged(
         pending: deque[tuple[Session, Line, Future[list[Unit]]]] = deque()
         try:
             for session, line in given:
-                pending.append((session, line, pool.submit(judge_session, session, line)))
+                pending.append((session, line, pool.submit(_judge, session, line)))
                 while len(pending) >= 2 * workers:
                     yield _result_of(pending)
             while pending:
@@ -93,6 +93,13 @@ def judged(
         finally:
             for _, _, future in pending:
                 future.cancel()
+
+
+def _judge(session: Session, line: Line) -> list[Unit]:
+    try:
+        return judge_session(session, line)
+    finally:
+        line.budget.leave()
 
 
 def committed(units: Iterable[Unit], line: Line) -> Iterator[Unit]:

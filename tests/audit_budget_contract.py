@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -41,6 +42,22 @@ class AuditBudgetContract(AuditDeskContract):
         assert desk.judge.asked[3] == "s200"
         assert len(desk.judge.asked) == 6
         assert len(desk.results()) == 6
+
+    def test_the_riskiest_come_first_also_where_several_are_judged_at_once(self, desk: Desk) -> None:
+        others = threading.Event()
+        desk.line.workers = 3
+        desk.judge.while_asked = lambda name: others.set() if name != "s2" else None
+
+        def redact(text: str) -> str:  # takes its time over the riskiest one only
+            if "s2" in text and not desk.judge.asked:
+                others.wait(0.2)
+            return text
+
+        desk.line.redact = redact
+        desk.told(budget={"calls_per_day": 1, "high_risk": ["feedback"]})
+        angry = {"user.feedback": "thumbs: down"}
+        desk.receive(conversation(1), conversation(2, attributes=angry), conversation(3)).work()
+        assert desk.judge.asked == ["s2"]
 
     def test_the_embedded_judges_suspicion_ranks(self, desk: Desk) -> None:
         desk.told(budget={"calls_per_day": 1})

@@ -260,13 +260,13 @@ class AuditDuty:
         at_once = most if self._ranks or most == 1 else AT_ONCE
 
         def given() -> Iterator[tuple[Session, Line]]:
-            for place, one in enumerate(waiting):
+            for place, (one, budget) in enumerate(zip(waiting, self._portion.places(), strict=False)):
                 # A place may have many; where the budget refused the riskiest, the others may still fit.
                 if self._stopping.is_set() or (place >= at_once and (asked or most == 1)):
                     return
                 one.started = self._clock()
                 under_way.append(one)
-                yield shelf.take(one.place), replace(one.case.line, budget=self._portion)
+                yield shelf.take(one.place), replace(one.case.line, budget=budget)
 
         try:
             with closing(pipeline.judged(given(), self._workers)) as judged:

@@ -6,8 +6,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 
 from otel_drift.budget import Budget, Call
 from otel_drift.config import BudgetSettings
@@ -107,8 +107,8 @@ class DailyBudget:
         """When the next day begins, in nanoseconds since the epoch."""
         return (self._clock() // DAY + 1) * DAY
 
-    def reserve(self, call: Call, stopped: Callable[[], bool]) -> str:
-        """Reserve the most that a call can take, and return the day it counts on.
+    def reserve(self, call: Call, stopped: Callable[[], bool], is_turn: Callable[[], bool]) -> str:
+        """Reserve the most that a call can take, once it is its turn, and return the day it counts on.
 
         Raises:
             BudgetError: it does not fit any more today, or all is stopped.
@@ -118,6 +118,9 @@ class DailyBudget:
             while True:
                 if stopped():
                     raise BudgetError("what is being audited is broken off")
+                if not is_turn():
+                    self._settled.wait()
+                    continue
                 now = self._clock()
                 day = day_of(now)
                 under_way = self._under_way.setdefault(day, _Sum())
@@ -144,7 +147,7 @@ class DailyBudget:
             self._settled.notify_all()
 
     def wake(self) -> None:
-        """Have calls that wait look again whether they are stopped."""
+        """Have calls that wait look again whether they are stopped, or it is their turn."""
         with self._settled:
             self._settled.notify_all()
 
@@ -211,18 +214,72 @@ class Portion(Budget):
             BudgetError: it does not fit any more today, or the work is broken off.
             LedgerError: what was spent cannot be read.
         """
-        reserved = Call(most, input_tokens, output_tokens)
-        day = self._day.reserve(reserved, lambda: self.exhausted)
-        call = Call(most, input_tokens, output_tokens)
+        with self.call_in_turn(Call(most, input_tokens, output_tokens), lambda: True) as call:
+            yield call
+
+    @contextmanager
+    def call_in_turn(self, most: Call, is_turn: Callable[[], bool]) -> Iterator[Call]:
+        """As `call`; nothing is reserved before its turn."""
+        day = self._day.reserve(most, lambda: self.exhausted, is_turn)
+        call = replace(most)
         try:
             yield call
         finally:
-            self._day.settle(day, reserved, call)
+            self._day.settle(day, most, call)
             with self._lock:
                 self.calls += 1
                 self.cost += call.cost or 0.0
 
+    def places(self) -> Iterator[Budget]:
+        """A budget for each session of a row, in which none gets its first call before those ahead got theirs."""
+        place = None
+        while True:
+            place = Place(self, place)
+            yield place
+
     def stop(self) -> None:
         """Refuse every further call of this work, also those that wait for others; the day stays open."""
         super().stop()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have calls that wait look again."""
         self._day.wake()
+
+
+class Place(Budget):
+    """A session's place in a row: sessions are judged several at a time, and what is left of a day goes to the first.
+
+    It waits until those ahead of it asked for their first call, or left the row without.
+    """
+
+    def __init__(self, portion: Portion, ahead: Place | None) -> None:
+        super().__init__()
+        self._portion = portion
+        self._ahead = ahead
+        self._is_past = False
+
+    @contextmanager
+    def call(self, most: float | None, input_tokens: int = 0, output_tokens: int = 0) -> Iterator[Call]:
+        """As `Portion.call`, in turn."""
+        with ExitStack() as stack:
+            try:
+                reserved = self._portion.call_in_turn(Call(most, input_tokens, output_tokens), self._is_first)
+                call = stack.enter_context(reserved)
+            finally:
+                self.leave()
+            yield call
+
+    def leave(self) -> None:
+        """Let those behind go ahead."""
+        self._is_past = True
+        self._portion.wake()
+
+    def stop(self) -> None:
+        """Refuse every further call of the portion."""
+        self._portion.stop()
+
+    def _is_first(self) -> bool:
+        while self._ahead is not None and self._ahead._is_past:
+            self._ahead = self._ahead._ahead
+        return self._ahead is None

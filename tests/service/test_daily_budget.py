@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,25 @@ def test_a_stopped_portion_refuses_also_what_waits_and_the_day_stays_open(ledger
         assert later.result(30) is False
         call.settle(0.0)
     assert (portion.exhausted, spend(portion, 0.1), spend(day.portion(), 0.1)) == (True, False, True)
+
+
+def test_what_is_left_of_a_day_goes_to_who_stands_first_in_a_row(ledger: Ledger) -> None:
+    day = budget(ledger, calls_per_day=1)
+    first, second, third, fourth = islice(day.portion().places(), 4)
+    with ThreadPoolExecutor(2) as pool:
+        later = [pool.submit(spend, one, None) for one in (fourth, third)]
+        second.leave()  # asks nothing; the first is still ahead
+        assert spend(first, None)
+        assert [one.result(30) for one in later] == [False, False]
+
+
+def test_a_stop_ends_waiting_in_a_row(ledger: Ledger) -> None:
+    portion = budget(ledger, calls_per_day=5).portion()
+    _first, second = islice(portion.places(), 2)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(spend, second, None)
+        portion.stop()
+        assert later.result(30) is False
 
 
 def test_parallel_calls_never_exceed_a_limit(ledger: Ledger) -> None:
