@@ -12,7 +12,7 @@ import marshal
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +32,9 @@ _PLAIN = 2
 """The marshal format in which equal values have equal bytes."""
 _MARSHALLED = 0
 """The extension type of a record that only marshal can hold: lone surrogates, integers beyond 64 bits."""
+_DEEPEST = 150
+"""Levels of lists and maps that are kept where marshal cannot hold them all (2,000); our own decoders stop at 64."""
+_DATA = (str, bytes, bool, int, float, type(None))
 _LIST = b"\xdd"
 """MessagePack's first byte of a list; four bytes that say how long it is come next."""
 _BLOCK = 256 * 1024
@@ -160,7 +163,10 @@ class SpanSpool:
     def _resource_number(self, resource: Any) -> Any:
         """A number for a resource many spans share; a rare or large one goes with its span instead."""
         resource = dict(resource)
-        packed = marshal.dumps(resource, _PLAIN)
+        try:
+            packed = marshal.dumps(resource, _PLAIN)
+        except ValueError:
+            return resource
         number = self._resource_numbers.get(packed)
         if number is None:
             if len(self._resources) >= _SHARED_RESOURCES or len(packed) > _SHARED_RESOURCE_BYTES:
@@ -259,8 +265,26 @@ def _packed(fields: tuple[Any, ...]) -> bytes:
     """A record as MessagePack, which takes half the time that marshal takes."""
     try:
         return _pack(fields)
-    except (ValueError, OverflowError, RecursionError):
-        return _pack(msgspec.msgpack.Ext(_MARSHALLED, marshal.dumps(fields, _PLAIN)))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        pass
+    try:
+        whole = marshal.dumps(fields, _PLAIN)
+    except ValueError:
+        whole = marshal.dumps(_as_data(fields), _PLAIN)
+    return _pack(msgspec.msgpack.Ext(_MARSHALLED, whole))
+
+
+def _as_data(value: Any, depth: int = 0) -> Any:
+    """What a connector should have given: lists and maps not nested without end, and in them nothing but data."""
+    if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+        if depth == _DEEPEST:
+            return "(nested too deeply)"
+        if isinstance(value, Mapping):
+            return {
+                key if isinstance(key, _DATA) else str(key): _as_data(inner, depth + 1) for key, inner in value.items()
+            }
+        return [_as_data(inner, depth + 1) for inner in value]
+    return value if isinstance(value, _DATA) else str(value)
 
 
 def _unmarshalled(_: int, fields: memoryview) -> Any:

@@ -193,6 +193,22 @@ def test_values_may_be_nested_deeper_than_calls_may_be(tmp_path: Path) -> None:
     assert depth == 1500
 
 
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 20])
+def test_what_is_no_data_or_nests_without_end_is_cut_and_stops_nothing(memory_bytes: int, tmp_path: Path) -> None:
+    deep: object = "bottom"
+    for _ in range(5000):
+        deep = [deep]
+    attributes = {"deep": deep, "a path": tmp_path, "text": "kept", "many": {(1, 2): {3}}}
+    bad = dataclasses.replace(span(0, attributes=attributes), resource={"service.name": "bot", "deep": deep})
+    [[loaded, other]] = spooled([bad, span(1, attributes={"text": "too"})], memory_bytes, tmp_path).values()
+
+    assert "(nested too deeply)" in str(loaded.attributes["deep"])
+    assert "(nested too deeply)" in str(loaded.resource["deep"])
+    assert (loaded.attributes["text"], loaded.resource["service.name"]) == ("kept", "bot")
+    assert (loaded.attributes["a path"], loaded.attributes["many"]) == (str(tmp_path), {"(1, 2)": [3]})
+    assert other.attributes == {"text": "too"}
+
+
 def test_adding_after_loading_goes_on(tmp_path: Path) -> None:
     with SpanSpool(500, tmp_path) as spool:
         spool.add(span(0))
