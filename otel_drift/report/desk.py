@@ -155,16 +155,24 @@ def print_groups(console: Console, groups: Sequence[Mapping[str, Any]], by: str)
 
 
 def _claims(paper: Paper, finding: Mapping[str, Any]) -> None:
-    sides = [("later", finding["turn_number"], finding["span_ref"])]
-    if finding["earlier_turn"] is not None:
-        sides.insert(0, ("earlier", finding["earlier_turn"], finding["earlier_ref"]))
-    for (name, turn, ref), quote in zip(sides, finding["quotes"], strict=False):
-        label = name if len(sides) > 1 else "claim"
-        paper.line(f"turn {turn}  ", (f"“{quote}”", "bold"), gutter=_label(paper, label))
+    """What the answers say: the last quote is the judged answer's, the first the earlier answer's if there is one.
+
+    Those between are words of passages.
+    """
+    quotes = list(finding["quotes"])
+    later = quotes[-1:]
+    earlier = quotes[:-1][:1] if finding["earlier_turn"] is not None else []
+    _claim(paper, "earlier", finding["earlier_turn"], finding["earlier_ref"], earlier)
+    _claim(paper, "later" if earlier else "claim", finding["turn_number"], finding["span_ref"], later)
+    for quote in quotes[len(earlier) : -1]:
+        paper.line(f"“{quote}”", gutter=_label(paper, "source"))
+
+
+def _claim(paper: Paper, name: str, turn: int, ref: str | None, quotes: Sequence[str]) -> None:
+    for quote in quotes:
+        paper.line(f"turn {turn}  ", (f"“{quote}”", "bold"), gutter=_label(paper, name))
         if ref:
             paper.line((ref, "dim"), gutter=_label(paper, "span"))
-    for quote in finding["quotes"][len(sides) :]:
-        paper.line((f"“{quote}”", "bold"), gutter=_label(paper, "quote"))
 
 
 def _sentences(paper: Paper, report: Mapping[str, Any]) -> None:

@@ -148,12 +148,33 @@ def _from_finding(unit: Unit, index: int) -> Event:
         type=finding.type,
         severity=finding.severity,
         later=_answer_beside_its_sources(unit, finding)
-        or ShownClaim(turn=finding.turn_number, quote=quotes[-1], ref=finding.span_ref),
+        or ShownClaim(
+            turn=finding.turn_number, quote=quotes[-1], ref=finding.span_ref, evidence=_cited_evidence(unit, finding)
+        ),
         earlier=earlier,
         description=finding.explanation,
         confidence=finding.confidence,
         cause=finding.likely_cause or "",
         status="muted" if finding.muted else finding.status,
+    )
+
+
+def _cited_evidence(unit: Unit, finding: Finding) -> tuple[Evidence, ...]:
+    """What the passages say that a finding of ``citation_conflict`` quotes; nothing for one of another audit."""
+    report = unit.report or {}
+    parts = [*(report.get("places") or ()), *(report.get("citations") or ())]
+    about: Mapping[str, Any] = next((part for part in parts if part.get("event_id") == finding.event_id), {})
+    concerned = {about.get("claim_id"), *(about.get("claims") or ())}
+    sources = [
+        source
+        for claim in report.get("claims") or ()
+        if claim.get("claim_id") in concerned
+        for source in (*(claim.get("supporting_sources") or ()), *(claim.get("contradicting_sources") or ()))
+    ]
+    return tuple(
+        Evidence(str(source["source_id"]), str(source["quote"]))
+        for source in sources
+        if source["quote"] in finding.quotes[:-1]
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from otel_drift.report.desk import print_items, print_mutes, print_runs
+from otel_drift.report.desk import print_item, print_items, print_mutes, print_runs
 from report.terminal import printed, uncoloured
 
 ITEM = {
@@ -39,3 +39,24 @@ def test_what_wraps_stands_beside_the_id(show: Callable[[Console, Any], None], r
 def test_outcomes_of_a_run_are_words() -> None:
     text = printed(lambda on: print_runs(on, [RUN]), terminal=False)
     assert "56 units: 45 clean, 1 with findings, 10 not applicable" in text
+
+
+def test_the_claim_is_the_answers_words_and_those_of_passages_are_called_so() -> None:
+    finding = {
+        "turn_number": 2, "span_ref": "t:s", "earlier_turn": None, "earlier_ref": None, "confidence": 0.8,
+        "likely_cause": None, "explanation": "Maybe.", "quotes": ["Ten days.", "Fourteen days.", "For ten days [1]."],
+    }  # fmt: skip
+    rest = {"judge": "", "reason": None, "erased": None, "report": None, "packet": None, "passages": (), "history": ()}
+    text = printed(lambda on: print_item(on, {**ITEM, **rest, "finding": finding}), terminal=False)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[-4:] == [
+        "claim turn 2 “For ten days [1].”",
+        "span t:s",
+        "source “Ten days.”",
+        "source “Fourteen days.”",
+    ]
+
+    both = {**finding, "earlier_turn": 1, "earlier_ref": "t:e", "quotes": ["30 days.", "60 days."]}
+    text = printed(lambda on: print_item(on, {**ITEM, **rest, "finding": both}), terminal=False)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[-4:] == ["earlier turn 1 “30 days.”", "span t:e", "later turn 2 “60 days.”", "span t:s"]
