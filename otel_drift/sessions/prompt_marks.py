@@ -11,7 +11,8 @@ from otel_drift.sessions.prompt_found import Found, own_id
 from otel_drift.sessions.prompt_sections import END, may_hold_rules, without_rules
 
 _BRACKET = re.compile(
-    r"^[ \t]*(?:[-*•][ \t]+)?(?:\*\*)?\[(?P<label>[^\[\]\n]{1,160})\](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
+    r"^[ \t]*(?:[-*•][ \t]+|#?\d{1,3}[.)]?[ \t]+(?=\[[^\]\n]*\d))?(?:\*\*)?"
+    r"[\[【](?P<label>[^\[\]【】\n]{1,160})[\]】](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
     re.MULTILINE,
 )
 
@@ -19,7 +20,7 @@ _BRACKET = re.compile(
 _NAMED = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*|[-=]{2,}[ \t]*)?\[?(?P<label>(?:document|doc|passage|source|chunk|excerpt|snippet|"
     r"context|result|article|reference|extract|section|dokument|quelle|auszug|abschnitt|textstelle|extrait|fragmento|"
-    r"documento|fuente|fonte|estratto|trecho)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w.-]{1,60})[\])]?)"
+    r"documento|fuente|fonte|estratto|trecho)[ \t]*(?:no\.?|nr\.?|#|id)?[ \t]*[\[(#]?(?P<number>[\w./#-]{1,80})[\])]?)"
     r"[ \t]*(?:\((?P<note>[^()\n]{0,200})\))?\]?(?:\*\*)?[ \t]*(?:(?:[-=]{2,}|:)(?:\*\*)?|(?<=\)))[ \t]*\n?",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -43,7 +44,7 @@ _GUILLEMETS = ("«", "»")
 
 def brackets(text: str) -> Found | None:
     """``[id] text``, ``[n] text`` at the start of lines."""
-    if "[" not in text:
+    if "[" not in text and "【" not in text:
         return None
     marks = [m for m in _BRACKET.finditer(text) if _is_label(m["label"])]
     return between(text, marks, "brackets")
@@ -51,8 +52,8 @@ def brackets(text: str) -> Found | None:
 
 def _is_label(label: str) -> bool:
     label = label.strip()
-    if label in ("", "x", "X") or "##" in label or label[:1] == "/" or label[:4].upper() == "END ":
-        return False  # boxes, DSPy's field names, closing marks
+    if label in ("", "x", "X") or "##" in label or label[:1] in "/\"'" or label[:4].upper() == "END ":
+        return False  # boxes, DSPy's field names, closing marks, lists of texts
     return len(label.split()) <= 2 or ":" in label or _KIND.match(label) is not None
 
 
@@ -114,8 +115,35 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
             label = label.split(":", 1)[1].strip()
         if body:
             documents.append(Document(own_id(label), body, score, title, source))
+    if form == "named":
+        documents = _without_titles(documents, marks)
     documents = _without_notes(documents)
     return Found(tuple(documents), marks[0].start(), last_end, form) if documents else None
+
+
+_TITLE = re.compile(r"(?P<title>[^\s#|>*`-][^\n]{0,99}?[^\s.!?…:;,])[ \t]*(?P<rule>[-=]{2,})?[ \t]*\n+(?=\S)")
+_FULL_STOP = re.compile(r"[.!?…。]\s")
+
+
+def _without_titles(documents: list[Document], marks: list[re.Match[str]]) -> list[Document]:
+    """Where behind every mark a title stands on its own line (``Document 1: Title``), it is no part of the text."""
+    found = [_TITLE.match(d.text or "") for d in documents]
+    if len(documents) != len(marks) or not all(found):
+        return documents
+    if len(marks) == 1 and marks[0][0].lstrip()[:1] not in "-=":
+        return documents  # it may be the passage's own
+    ruled = [mark[0].lstrip()[:1] in "-=" for mark in marks]
+    if not all(
+        (mark["rule"] is not None) if rule else (len(mark["title"]) <= 60 and not _FULL_STOP.search(mark["title"]))
+        for mark, rule in zip(found, ruled, strict=True)
+        if mark
+    ):
+        return documents
+    return [
+        d._replace(text=(d.text or "")[m.end() :].strip(), title=d.title or m["title"])
+        for d, m in zip(documents, found, strict=True)
+        if m
+    ]
 
 
 _NOTE = re.compile(r"\((?P<note>[^()\n]{2,80})\):?[ \t]+(?=\S)")

@@ -69,7 +69,7 @@ _LABELS = (
     r"réponse|pregunta|respuesta|domanda|risposta|pergunta|resposta|verlauf|bisheriges gespräch"
 )
 _SETTLED = (
-    r"instructions?|rules|note|task|guidelines?|requirements?|constraints|output format|format|examples?|anweisungen|"
+    r"instructions?|rules|task|guidelines?|requirements?|constraints|output format|format|examples?|anweisungen|"
     r"hinweise?|aufgabe|regeln|consignes|instrucciones"
 )
 END = re.compile(
@@ -80,7 +80,7 @@ END = re.compile(
     r"|(?:(?<=\n\n)|(?<=[-=*`\"]{3}\n))[ \t]*(?:given (?:the|this)|based on (?:the|this)|using (?:the|this)|answer the|"
     r"please answer|respond |now answer|(?:with|from) the (?:above|context))[^\n]*"
     r"|(?<=\n\n)[ \t]*(?:please |always |never |only |do not |don't |when |include |answer|cite|use |if you |if the |"
-    r"if no |be |keep |reply |respond|provide |return |write |remember )"
+    r"if no |be |keep |reply |respond|provide |return |write |remember |(?:\*\*)?note(?:\*\*)?:)"
     r"(?=[^\n]{0,200}\b(?:answers?|answering|question|context|cite|citations?|sources?|users?|"
     r"concise|politely|the (?:documents|passages|excerpts)|(?:don't|do not) know)\b)"
     r"[^\n]{0,300}$(?!\n*[^\n]{400})"

@@ -229,7 +229,7 @@ def _tool_source(
         found is not None
         and found.documents
         and (retrieval or _all_marked(found.documents, found.form))
-        and (found.form not in ("paragraphs", "bullets") or len(found.documents) > 1)
+        and (found.form != "paragraphs" or len(found.documents) > 1)
     ):
         return Source(found.documents, "tool", ref, start, partial=cut, structured=False, text=text)
     if not retrieval:
