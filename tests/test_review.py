@@ -258,6 +258,7 @@ def _take_back_to_the_first_version(file: Path) -> None:
             if name.removeprefix("otel_drift_") not in first:
                 connection.execute(f"DROP TABLE {name}")
         connection.execute("DROP INDEX otel_drift_unit_created")
+        connection.execute("DROP INDEX otel_drift_delivery_settled")
         connection.execute("DROP INDEX ix_otel_drift_finding_fingerprint")
         connection.execute("ALTER TABLE otel_drift_finding DROP COLUMN fingerprint")
         connection.execute("ALTER TABLE otel_drift_attempt DROP COLUMN messages")
@@ -277,6 +278,6 @@ def test_the_guide_works_from_its_first_line_to_its_last(examples: Path, tmp_pat
             run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
             assert run.returncode == 0, f"{line}: {run.stderr}"
             said, commands = run.stdout, commands + 1
-        else:
+        elif line != "...":
             assert line in said.splitlines()
     assert commands >= 10
