@@ -42,9 +42,11 @@ $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "otel-drift needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	@echo "installing otel-drift and what it needs into $(VENV): a minute or two, once"
 	$(PIP) install -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "installing what the tests need into $(VENV): some minutes, once"
 	$(PIP) install -e '.[dev]'
 	@touch $@
