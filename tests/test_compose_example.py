@@ -114,9 +114,10 @@ def test_the_service_of_the_compose_file_alerts(judge: str, compose: dict[str, A
                 f"{service.addresses['http']}/v1/traces",
                 json=request_of(conversation("s1", ends=time.time_ns())),
                 headers={"Authorization": f"Bearer {env['OTEL_DRIFT_SERVE_TOKEN']}"},
+                timeout=60,
             )
             assert sent.status_code == 200, sent.text
-            wait_until(lambda: bool(manager.taken), "Alertmanager is told", 60)
+            wait_until(lambda: bool(manager.taken), "Alertmanager is told")
             assert service.stop() == 0
     labels = manager.taken[0].json[0]["labels"]
 

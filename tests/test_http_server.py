@@ -109,7 +109,9 @@ def test_a_handshake_that_does_not_come_ends_the_connection(tmp_path: Path) -> N
     tls = Tls(*map(str, certificate(tmp_path)))
     with served(Impatience(header_seconds=2), tls=tls) as server, closing(connected(server)) as silent:
         assert server.url.startswith("https://")
-        assert httpx.get(server.url, verify=ssl.create_default_context(cafile=tls.certificate)).text == "here"
+        assert (
+            httpx.get(server.url, verify=ssl.create_default_context(cafile=tls.certificate), timeout=60).text == "here"
+        )
         assert silent.recv(1) == b""
 
 

@@ -57,5 +57,5 @@ def test_it_refuses_what_is_forged(receiver: Any, capsys: pytest.CaptureFixture[
     with pytest.raises(ConfigError, match="does the receiver know the secret"):
         tell(receiver, sample_alert(1), secret="another secret of 24 letters or more")
     url = f"http://127.0.0.1:{receiver.server_address[1]}/"
-    assert httpx.post(url, content=b"{}", trust_env=False).status_code == 401
+    assert httpx.post(url, content=b"{}", trust_env=False, timeout=60).status_code == 401
     assert capsys.readouterr().out == ""

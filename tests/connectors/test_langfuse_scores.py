@@ -52,7 +52,7 @@ def test_recorded_exchanges_are_answered_alike(name: str, server: Server, shared
         query = [tuple(one) for one in request["query"]]
         auth = (server.public_key, server.secret_key)
         url = server.url + request["path"]
-        given = httpx.request(request["method"], url, params=query, json=request["body"], auth=auth)
+        given = httpx.request(request["method"], url, params=query, json=request["body"], auth=auth, timeout=60)
         about = (name, exchange.get("about"))
         assert given.status_code == expected["status"], about
         if request["method"] == "GET":

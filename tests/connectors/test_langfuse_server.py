@@ -55,7 +55,7 @@ def test_recorded_successes_satisfy_the_openapi(shared: Path) -> None:
 def test_every_recorded_read_is_answered_alike(shared: Path, server: Server) -> None:
     """Pages, cursors, cuts, filters, refusals, missing keys and gone endpoints: status and body."""
     asked = 0
-    client = httpx.Client(base_url=server.url)
+    client = httpx.Client(base_url=server.url, timeout=60)
     for name, exchange in exchanges(shared):
         request, response = exchange["request"], exchange["response"]
         gone = response["status"] == 404 and name == "404-legacy.json"

@@ -142,7 +142,7 @@ def test_tls_is_not_optional(tmp_path: Path, tls: tuple[Path, Path]) -> None:
     with receiving(tmp_path, tls=tls) as desk, grpc.insecure_channel(desk.address) as plain:
         assert desk.receiver.addresses["grpc"].startswith("grpcs://")
         with pytest.raises(httpx.TransportError):
-            httpx.post(desk.receiver.addresses["http"].replace("https", "http") + "/v1/traces", content=b"")
+            httpx.post(desk.receiver.addresses["http"].replace("https", "http") + "/v1/traces", content=b"", timeout=60)
         with pytest.raises(grpc.RpcError) as caught:
             desk.call("traces", b"", channel=plain)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

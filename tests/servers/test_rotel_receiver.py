@@ -94,7 +94,7 @@ def _logs(numbers: Sequence[int]) -> list[dict[str, object]]:
 
 def _send(http: str, rpc: str, into: str, signal: str, body: bytes) -> None:
     if into == "http":
-        answer = httpx.post(f"http://{http}/v1/{signal}", content=body, headers={"content-type": PROTOBUF})
+        answer = httpx.post(f"http://{http}/v1/{signal}", content=body, headers={"content-type": PROTOBUF}, timeout=60)
         assert answer.is_success, answer
         return
     with grpc.insecure_channel(rpc) as channel:

@@ -32,7 +32,7 @@ def serving(ready: Any = lambda: WELL, health: Any = lambda: WELL, address: str 
 
 def test_what_is_well_answers_200_and_what_is_not_503_with_why() -> None:
     with serving(ready=lambda: ILL) as url:
-        healthy, ready = httpx.get(f"{url}/healthz"), httpx.get(f"{url}/readyz")
+        healthy, ready = httpx.get(f"{url}/healthz", timeout=60), httpx.get(f"{url}/readyz", timeout=60)
 
     assert (healthy.status_code, healthy.json()["healthy"]) == (200, True)
     assert ready.status_code == 503
@@ -41,7 +41,9 @@ def test_what_is_well_answers_200_and_what_is_not_503_with_why() -> None:
 
 def test_metrics_are_what_prometheus_reads() -> None:
     with serving() as url:
-        page = httpx.get(f"{url}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+        page = httpx.get(
+            f"{url}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}, timeout=60
+        )
 
     assert page.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert page.headers["content-encoding"] == "gzip"
@@ -53,7 +55,7 @@ def test_a_question_that_fails_is_an_error_without_its_words() -> None:
         raise RuntimeError("text of a trace")
 
     with serving(health=broken) as url:
-        answer = httpx.get(f"{url}/healthz")
+        answer = httpx.get(f"{url}/healthz", timeout=60)
 
     assert answer.status_code == 500
     assert "text of a trace" not in answer.text
@@ -62,21 +64,21 @@ def test_a_question_that_fails_is_an_error_without_its_words() -> None:
 def test_a_page_that_rebinds_its_name_to_this_machine_reads_nothing() -> None:
     with serving() as url:
         for path in ("/metrics", "/readyz", "/healthz"):
-            assert httpx.get(url + path, headers={"Host": "evil.example"}).status_code == 403
+            assert httpx.get(url + path, headers={"Host": "evil.example"}, timeout=60).status_code == 403
 
 
 def test_other_paths_and_methods_are_refused() -> None:
     with serving() as url:
-        assert httpx.get(f"{url}/debug").status_code == 404
-        assert httpx.post(f"{url}/metrics", content=b"x").status_code == 405
+        assert httpx.get(f"{url}/debug", timeout=60).status_code == 404
+        assert httpx.post(f"{url}/metrics", content=b"x", timeout=60).status_code == 405
 
 
 def test_off_loopback_probes_are_served_and_messages_stay_inside() -> None:
     """A pod is asked by its own address; messages name hosts and paths."""
     with serving(ready=lambda: ILL, address="0.0.0.0:0") as url:
         at = url.replace("0.0.0.0", "127.0.0.1")
-        ready = httpx.get(f"{at}/readyz", headers={"Host": "10.1.2.3:9464"})
-        page = httpx.get(f"{at}/metrics", headers={"Host": "otel-drift.monitoring.svc"})
+        ready = httpx.get(f"{at}/readyz", headers={"Host": "10.1.2.3:9464"}, timeout=60)
+        page = httpx.get(f"{at}/metrics", headers={"Host": "otel-drift.monitoring.svc"}, timeout=60)
 
     assert ready.status_code == 503
     assert ready.json() == {"ready": False, "blocking": ["disk"]}
