@@ -180,6 +180,60 @@ def test_what_is_wrong_with_the_settings_is_said_before_anything_starts(tmp_path
     assert done.stderr.count("\n") == 1
 
 
+def test_check_says_all_that_is_wrong_and_makes_nothing(tmp_path: Path) -> None:
+    config = """
+        [judge]
+        api_base = "http://127.0.0.1:9/v1"
+        [serve]
+        http = "0.0.0.0:0"
+        follow = ["nowhere:http://x", "phoenix:http://127.0.0.1:9?project=shop"]
+        [output]
+        sinks = ["jsonl:no/such/folder.jsonl", "papyrus:x"]
+        [alerts]
+        to = ["pager:x"]
+        [actions]
+        longform = ["horn:x"]
+        [privacy]
+        redact = ["faces"]
+    """
+    service = Serving(tmp_path, config)
+    before = sorted(tmp_path.iterdir())
+    done = service.command("serve", "--config", "otel-drift.toml", "--check")
+
+    assert done.returncode == 2
+    wrong = [
+        "OTEL_DRIFT_SERVE_TOKEN", "judge.model", "'nowhere'", "no/such/folder.jsonl", "'papyrus'", "'pager'", "'horn'",
+        "faces",
+    ]  # fmt: skip
+    assert [sum(one in line for line in done.stderr.splitlines()) for one in wrong] == [1] * len(wrong), done.stderr
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "ledger.db").write_text("of another program, for sure")
+    done = service.command("serve", "--config", "otel-drift.toml", "--check")
+    assert "is not a SQLite database" in done.stderr
+    assert "'horn'" in done.stderr
+    assert (tmp_path / "ledger.db").read_text() == "of another program, for sure"
+
+
+def test_check_leaves_the_ledger_as_it_is(tmp_path: Path) -> None:
+    """It enters no alerter, from which on findings would be told, and updates nothing."""
+    config = (
+        QUICK + JSONL + '\n[alerts]\nto = ["alertmanager:http://127.0.0.1:9"]\nembedded = true\nseverity = "major"\n'
+    )
+    service = Serving(tmp_path, config)
+    assert service.command("serve", "--config", "otel-drift.toml", "--check").returncode == 0
+    assert not (tmp_path / "ledger.db").exists()
+    with Ledger.open(tmp_path / "ledger.db") as ledger, ledger.database.writing() as connection:
+        connection.execute(sa.text("DROP INDEX otel_drift_delivery_settled"))
+        connection.execute(sa.text("UPDATE otel_drift_version SET version_num = '0004'"))
+    before = (tmp_path / "ledger.db").read_bytes()
+
+    done = service.command("serve", "--config", "otel-drift.toml", "--check")
+
+    assert done.returncode == 0, done.stderr
+    assert "is of an earlier version" in done.stderr
+    assert (tmp_path / "ledger.db").read_bytes() == before
+
+
 def test_check_says_that_the_settings_are_in_order_also_beside_a_running_service(tmp_path: Path) -> None:
     with serving(tmp_path, QUICK + JSONL) as service:
         done = service.command("serve", "--config", "otel-drift.toml", "--check")

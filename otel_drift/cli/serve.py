@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_drift.inbox import Inbox
     from otel_drift.ledger import Ledger
     from otel_drift.links import Links
-    from otel_drift.protocols import Judge, Source
+    from otel_drift.protocols import Source
     from otel_drift.receiver import Receiver
     from otel_drift.service.conditions import Conditions
     from otel_drift.service.duties import Duty
@@ -52,21 +52,25 @@ def serve(
 
     Senders must send the bearer token in OTEL_DRIFT_SERVE_TOKEN; without one it listens on loopback only.
     """
+    from otel_drift.cli.serve_check import check as checked
     from otel_drift.config import load_settings
+    from otel_drift.report.escape import terminal_safe
     from otel_drift.service.logs import set_up
 
     settings = load_settings(config, {"ledger": {"url": ledger}})
     set_up(settings.telemetry.log_format)
     stopping = threading.Event()
     if check:
-        settings.telemetry.otlp = settings.telemetry.traces = ""  # nothing is sent anywhere
+        wrong, down = checked(settings, opened)
+        _say([*down, *([] if wrong else _vain(settings))])
+        for line in map(str, wrong or ("the settings are in order",)):
+            typer.echo(f"otel-drift: {terminal_safe(line)}", err=True)
+        if wrong:
+            raise typer.Exit(2 if any(isinstance(one, ConfigError) for one in wrong) else 3)
+        return
     with ExitStack() as stack:
-        service, warnings = opened(settings, stack, stopping)
-        for warning in warnings:
-            log.warning("%s", warning)
-        if check:
-            typer.echo("otel-drift: the settings are in order", err=True)
-            return
+        service, down = opened(settings, stack, stopping)
+        _say([*down, *_vain(settings)])
         with _stopped_by_signals(stopping):
             service.run(stopping)
 
@@ -75,7 +79,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> t
     """All parts of the service, checked before anything is received or paid for, and closed by `stack`.
 
     Returns:
-        the service, and what a person should know before it starts, a sentence each.
+        the service, and what is down for now, a sentence each.
 
     Raises:
         ConfigError: a setting, a key or a URL is wrong, or an extra is not installed.
@@ -122,7 +126,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> t
 
     alerts = alert_duty(settings, line.ledger, links_for, telemetry, conditions=conditions)
     stack.callback(alerts.close)
-    warnings = [*check_sinks(sinks), *alerts.check(), *_vain(settings, line.judge, receives=receiver is not None)]
+    down = [*check_sinks(sinks), *alerts.check()]
     auditing = AuditDuty(inbox, lines, settings, process_id, telemetry, conditions=conditions)
     duties += [
         auditing,
@@ -141,7 +145,7 @@ def opened(settings: Settings, stack: ExitStack, stopping: threading.Event) -> t
         telemetry=telemetry,
         settings=settings,
     )
-    return service, warnings
+    return service, down
 
 
 def _no_address_twice(settings: Settings) -> None:
@@ -155,14 +159,20 @@ def _no_address_twice(settings: Settings) -> None:
             raise ConfigError(f"[serve] {other} and {name} are both {address}: each needs a port of its own")
 
 
-def _vain(settings: Settings, judge: Judge, *, receives: bool) -> Iterator[str]:
+def _say(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        log.warning("%s", warning)
+
+
+def _vain(settings: Settings) -> Iterator[str]:
     """Settings that go together, but not to any effect."""
-    if receives and not settings.output.sinks:
+    receives, embedded = bool(settings.serve.http or settings.serve.grpc), not settings.judge.model
+    if receives and not [sink for sink in settings.output.sinks if sink != "none"]:
         yield "findings of what is received are written nowhere ([output] sinks is empty): the ledger, metrics, alerts"
     alerts = settings.alerts
-    if judge.embedded and alerts.to and not alerts.embedded:
+    if embedded and alerts.to and not alerts.embedded:
         yield "no alert will be told: the judge is the embedded one, which [alerts] embedded = true would let through"
-    elif judge.embedded and alerts.to and alerts.severity == "critical":
+    elif embedded and alerts.to and alerts.severity == "critical":
         yield 'no alert will be told: the embedded judge finds major at most; set [alerts] severity = "major"'
 
 

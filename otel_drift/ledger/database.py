@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -148,6 +150,37 @@ def open_database(where: str | Path | None) -> Database:
     return database
 
 
+def check_database(where: str | Path) -> list[str]:
+    """See whether a ledger could be opened, and change nothing: none is made, none is brought up to date.
+
+    Returns:
+        What a person should know, a sentence each.
+
+    Raises:
+        ConfigError, LedgerError: as `open_database`.
+    """
+    url = _url(where)
+    if url.get_backend_name() != "sqlite":
+        database = Database(_postgresql_engine(url), _public_name(url), None)
+    else:
+        file = Path(url.database or "").expanduser().absolute()
+        if url.database in (None, "", ":memory:") or not _prepare_file(file, make=False):
+            return []
+        reader = sa.create_engine(
+            "sqlite://", creator=lambda: sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
+        )
+        database = Database(reader, str(file), file)
+    try:
+        with database.reading() as connection:
+            found = _revision(connection, database.name)
+        if found not in (None, REVISION):
+            _refuse_newer(database.name, found)
+            return [f"ledger {database.name} is of an earlier version: it is brought up to date when it is opened"]
+    finally:
+        database.close()
+    return []
+
+
 def _url(where: str | Path | None) -> URL:
     if where is None:
         where = default_ledger()
@@ -174,22 +207,35 @@ def _public_name(url: URL) -> str:
     return URL.create("postgresql", host=url.host, port=url.port, database=url.database).render_as_string()
 
 
-def _prepare_file(file: Path) -> None:
-    """Check the path and create an empty file that only its owner may read; SQLite gives -wal and -shm its mode."""
+def _prepare_file(file: Path, *, make: bool = True) -> bool:
+    """Check the path and create an empty file that only its owner may read; SQLite gives -wal and -shm its mode.
+
+    Returns:
+        Whether it was there before. Where it was not and is not to be made, it could be.
+    """
+    own = file == default_ledger().expanduser().absolute()
     try:
-        if file == default_ledger().expanduser().absolute():
+        if own and make:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            if make:
+                os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+                return False
+            if not file.exists():
+                if not own and file.parent.stat() and not os.access(file.parent, os.W_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+                return False
         except FileExistsError:
-            if not stat.S_ISREG(file.stat().st_mode):
-                what = "a directory" if file.is_dir() else "not a regular file"
-                raise LedgerError(f"ledger {file} is {what}: name a file") from None
-            os.close(os.open(file, os.O_RDWR))
+            pass
+        if not stat.S_ISREG(file.stat().st_mode):
+            what = "a directory" if file.is_dir() else "not a regular file"
+            raise LedgerError(f"ledger {file} is {what}: name a file")
+        os.close(os.open(file, os.O_RDWR))
     except FileNotFoundError:
         raise LedgerError(f"ledger {file}: its folder does not exist; create it or name another file") from None
     except OSError as error:
         raise LedgerError(f"ledger {file} cannot be opened for writing: {error.strerror}") from error
+    return True
 
 
 def _sqlite_engine(file: Path | None) -> Engine:
@@ -276,19 +322,21 @@ def _migrate(connection: Connection, name: str, found: str | None) -> None:
     # Imported here because an up-to-date ledger must open fast.
     from alembic import command
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", "otel_drift:migrations")
     config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    _refuse_newer(name, found)
+    with _MIGRATING:
+        command.upgrade(config, "head")
+
+
+def _refuse_newer(name: str, found: str | None) -> None:
+    if found is not None and found > REVISION:
         raise LedgerError(
             f"ledger {name} was written by a newer otel-drift (schema {found}, this version knows {REVISION}): "
             "upgrade otel-drift or name another ledger"
         )
-    with _MIGRATING:
-        command.upgrade(config, "head")
 
 
 def _explain(error: DBAPIError | sqlite3.Error, name: str, action: str) -> str:
