@@ -50,6 +50,15 @@ class DeliveryReport:
         ]
 
     @property
+    def idle(self) -> list[str]:
+        """The sinks that were owed nothing: what they were to get stands there."""
+        return [
+            one.sink
+            for one in self.sinks
+            if not (one.written or one.unchanged or one.rejected or one.error or one.owed)
+        ]
+
+    @property
     def problems(self) -> list[str]:
         """What a person must know, one sentence each; empty if everything arrived."""
         told = []

@@ -103,7 +103,9 @@ def test_findings_are_written_back_to_where_the_traces_are_twice_the_same(run: R
     assert [label for (target, _, name), label in first.items() if (target, name) == ("span", "factual_drift")] == [
         "MAJOR"
     ]
-    assert audited(run, "sqlite-traces:t.db", "--since", "24h") == ["s1"]
+    again = run("audit", "sqlite-traces:t.db", "--since", "24h")
+    assert again.stdout == told.stdout.replace(" · 1 call", "")
+    assert "otel-drift: nothing new to write to sqlite-traces:t.db" in again.stderr.splitlines()
     assert scores(file) == first
 
 

@@ -71,6 +71,14 @@ def test_everything_owed_is_written_in_batches_and_only_once(ledger: Ledger) -> 
     assert len(platform.values) == 16
 
 
+def test_who_was_owed_nothing_is_told_apart_from_who_is_down(ledger: Ledger) -> None:
+    made = commit(ledger, "up", "down")
+    sinks = {"up": Platform(), "down": Platform(failing(SinkError("no connection")))}
+    first, again = deliver(ledger, sinks), deliver(ledger, sinks)
+    assert (first.done, first.idle) == ([f"{made} values written to up"], [])
+    assert (again.done, again.idle) == ([], ["up"])
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [

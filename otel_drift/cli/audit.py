@@ -207,6 +207,8 @@ def _audit(asked: Asked, html: Path | None) -> int:
         )
     for said in delivered.done:
         notes.print(f"otel-drift: {said}", soft_wrap=True)
+    for name in delivered.idle if failure is None else ():
+        notes.print(f"otel-drift: nothing new to write to {name}", soft_wrap=True)
     for problem in delivered.problems:
         notes.print(f"otel-drift: {problem}", soft_wrap=True)
     if failure is not None:
