@@ -14,6 +14,8 @@ from otel_drift.otlp.values import Decoding, attributes_of, enum_value, identifi
 SCOPE = "mlflow"
 ASSESSMENTS = "mlflow.trace.assessments"
 """Root attribute that holds ``info.assessments`` (people's and judges' feedback), as MLflow stores it: a list."""
+_PREFIXED = (len("0x") + 16, len("0x") + 32)
+"""Characters of an id of schema 2; in base64 they are 12 and 24 at most."""
 
 
 def is_mlflow_trace(document: Any) -> bool:
@@ -102,5 +104,7 @@ def _event(event: Mapping[str, Any], decoding: Decoding) -> SpanEvent:
 
 
 def _bare(value: Any) -> Any:
-    """An id without schema 2's ``0x``."""
-    return value.removeprefix("0x") if isinstance(value, str) else value
+    """An id without schema 2's ``0x``; what is shorter is base64, which may begin so too."""
+    if isinstance(value, str) and len(value) in _PREFIXED and value.startswith("0x"):
+        return value[2:]
+    return value

@@ -107,6 +107,20 @@ def test_the_older_schema_is_read() -> None:
     assert span.events[0].attributes == {"exception.type": "X"}
 
 
+def test_ids_whose_base64_begins_like_a_prefix_are_read() -> None:
+    """One of 4,096 ids is written ``0x…``, as the older schema begins its hex ids."""
+    trace_id, span_id, parent = (
+        bytes.fromhex("d31d" + digit * 2 * size) for digit, size in (("a", 14), ("b", 6), ("c", 6))
+    )
+    assert all(_base64(one).startswith("0x") for one in (trace_id, span_id, parent))
+
+    [span] = decode_mlflow_json(
+        _trace(trace_id=_base64(trace_id), span_id=_base64(span_id), parent_span_id=_base64(parent))
+    )
+
+    assert (span.ref, span.parent_id) == (f"{trace_id.hex()}:{span_id.hex()}", parent.hex())
+
+
 def test_a_broken_span_or_trace_costs_only_itself(tmp_path: Path) -> None:
     good, broken = _trace(), _trace()
     broken["data"]["spans"] += [{"trace_id": "?", "span_id": "?"}, 17]
