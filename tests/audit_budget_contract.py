@@ -123,6 +123,14 @@ class AuditBudgetContract(AuditDeskContract):
         desk.work()
         assert (len(desk.judge.asked), len(desk.results()), desk.counts().open) == (19, 19, 0)
 
+    def test_what_was_spent_without_a_limit_counts_once_there_is_one(self, desk: Desk) -> None:
+        desk.receive(conversation(1), conversation(2)).work()
+        assert desk.ledger.spent(desk.clock.now)["calls"] == 2
+        desk.told(budget={"calls_per_day": 2})
+        desk.receive(conversation(3)).work()
+        assert len(desk.judge.asked) == 2
+        assert desk.counts().put_off == {"budget": 1}
+
     def test_higher_limits_count_at_once_after_a_restart(self, desk: Desk) -> None:
         desk.told(budget={"calls_per_day": 1})
         desk.receive(conversation(1), conversation(2)).work()

@@ -116,7 +116,8 @@ class AuditDuty:
         self._conditions = conditions
         self._clock = clock
         self._monotonic = monotonic
-        self._limited = self.budget.limited and not first.judge.embedded
+        self._costs = not first.judge.embedded
+        self._limited = self.budget.limited and self._costs
         self._workers = first.workers
         self._ranks = Ranking(settings.budget.high_risk, first) if self._limited else None
         self._selection = Selection(
@@ -215,7 +216,8 @@ class AuditDuty:
 
     def _begin(self) -> None:
         # The budget's own `stop` ends one step only: the day stays open.
-        self._portion = self.budget.portion() if self._limited else Budget()
+        # Without a limit it counts all the same: status says it, and a limit may be set later the same day.
+        self._portion = self.budget.portion() if self._costs else Budget()
         if self._stopping.is_set():
             self._portion.stop()
         if not self._resumed:  # since it was put off, limits may have been raised, a key or a model been set right
