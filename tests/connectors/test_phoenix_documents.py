@@ -118,6 +118,10 @@ def about(*passages: str, on: str = RETRIEVER, **changes: Any) -> Annotation:
     return annotation(name="source_conflict", audit="source_conflict", **{"passages": marks, **changes})
 
 
+def graded(one: Annotation, label: Any) -> Annotation:
+    return replace(one, passages=tuple(replace(mark, label=label) for mark in one.passages))
+
+
 def withdrawn(one: Annotation) -> Annotation:
     return replace(one, withdrawn=True, label="withdrawn", score=None, explanation=None, metadata={})
 
@@ -208,6 +212,18 @@ def test_another_answers_documents_are_left_alone(phoenix: MemoryPhoenix) -> Non
     assert [label for label, _ in phoenix.standing().values()] == ["MAJOR", "CRITICAL", "CRITICAL"]
     write(withdrawn(first))
     assert [place for _, place, _ in phoenix.standing()] == [1, 2]
+
+
+def test_of_two_answers_on_one_document_the_worst_stands_whichever_comes_later(phoenix: MemoryPhoenix) -> None:
+    worse, other = (graded(about("Passage 0.", id=name), grade) for name, grade in (("w", "CRITICAL"), ("o", "MAJOR")))
+
+    write(worse)
+    write(other)
+    assert phoenix.standing() == {(RETRIEVER, 0, "otel-drift"): ("CRITICAL", "CODE")}
+    assert phoenix.written() == [1]
+    write(graded(worse, "MINOR"))
+    write(other)
+    assert phoenix.standing() == {(RETRIEVER, 0, "otel-drift"): ("MAJOR", "CODE")}
 
 
 def test_documents_of_rerankers_and_of_other_traces_are_found(phoenix: MemoryPhoenix) -> None:

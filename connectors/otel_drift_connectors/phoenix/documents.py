@@ -65,8 +65,8 @@ class _Retrievals:
 def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
     """Annotate the documents that `annotations` concern, and make ``NONE`` what they no longer concern.
 
-    Only what differs is written. A passage that is not one document of its span for certain is left out, and so is
-    what Phoenix refuses: the value on the answer's span stands without it.
+    Only what differs is written, and of several answers on one document the worst. A passage that is not one document of
+    its span for certain is left out, and so is what Phoenix refuses: the value on the answer's span stands without it.
 
     Args:
         server: The project; other projects' spans are not looked at.
@@ -85,12 +85,18 @@ def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
     _read(server, sorted(traces), found)
     wanted = _wanted(annotations, found)
     results = {one.id for one in annotations}
-    gone = {
+    ours = {
         place: stands
         for place, stands in found.standing.items()
-        if place not in wanted and _text(_metadata(stands).get("result_id")) in results
+        if _text(_metadata(stands).get("result_id")) in results
     }
-    rows = [row for place, row in wanted.items() if _differs(row, found.standing.get(place))]
+    gone = {place: stands for place, stands in ours.items() if place not in wanted}
+    rows = [
+        row
+        for place, row in wanted.items()
+        if _differs(row, stands := found.standing.get(place))
+        and (stands is None or place in ours or _severity(stands) < _severity(row))
+    ]
     rows += [
         _row(place, CONFLICTS, stands["annotatorKind"], _WITHDRAWN, _metadata(stands))
         for place, stands in gone.items()
@@ -191,8 +197,8 @@ def _metadata(stands: dict[str, Any]) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _severity(row: dict[str, Any]) -> float:
-    return SEVERITY_SCORES.get(row["label"], 0.0)
+def _severity(said: dict[str, Any]) -> float:
+    return SEVERITY_SCORES.get(said["label"], 0.0)
 
 
 def _below(value: Any, *keys: str) -> Any:
