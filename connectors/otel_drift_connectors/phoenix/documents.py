@@ -65,8 +65,8 @@ class _Retrievals:
 def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
     """Annotate the documents that `annotations` concern, and make ``NONE`` what they no longer concern.
 
-    Only what differs is written, and of several answers on one document the worst. A passage that is not one document of
-    its span for certain is left out, and so is what Phoenix refuses: the value on the answer's span stands without it.
+    Only what differs is written, and of several answers on one document the worst. A passage that is not one document
+    of its span for certain is left out, and so is what Phoenix refuses: the value on the answer's span stands without.
 
     Args:
         server: The project; other projects' spans are not looked at.
