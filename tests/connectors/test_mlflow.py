@@ -308,6 +308,14 @@ def test_what_is_wrong_is_said_before_anything_is_read(
         sink.check()
 
 
+def test_another_server_is_told_from_an_mlflow_before_anything_else(replay: Replay) -> None:
+    page = (200, "<html>")
+    replay.answers = {("GET", "/version"): page, ("GET", "/api/2.0/mlflow/experiments/get-by-name"): page}
+    for make in (MlflowSource, MlflowSink):
+        with closing(make(f"{replay.url}?experiment=demo")) as one, pytest.raises(ConfigError, match="than an MLflow"):
+            one.check()
+
+
 def test_settings_come_from_mlflows_own_environment(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", replay.url)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "demo")

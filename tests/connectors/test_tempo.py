@@ -364,6 +364,15 @@ def test_check_says_what_is_there(tempo: Tempo) -> None:
     assert TempoSource(tempo.url).check() == f"Tempo 3.0.3 at {tempo.url} has no chat trace of the last 24 hours"
 
 
+@pytest.mark.parametrize(("hours", "seen"), [(168, "24"), (24, "12"), (6, "3")])
+def test_a_server_that_searches_less_than_a_day_at_once_is_checked_by_as_much_as_it_does(
+    tempo: Tempo, hours: int, seen: str
+) -> None:
+    """A day is a second too long for a maximum of 24 hours: it begins and ends within seconds."""
+    tempo.max_seconds = hours * 3600
+    assert TempoSource(tempo.url).check().endswith(f"has no chat trace of the last {seen} hours")
+
+
 def test_a_server_without_traceql_is_told(tempo: Tempo) -> None:
     tempo.version = "1.5.0"
     with pytest.raises(ConfigError, match="upgrade"):

@@ -56,8 +56,9 @@ class MlflowSource:
 
     def check(self) -> str:
         """Say in a line what is there; see `MlflowServer.check`."""
+        said = self._server.check()
         self._server.experiments()
-        return self._server.check()
+        return said
 
     def read(
         self, cursor: str | None = None, window: Window | None = None

@@ -28,12 +28,14 @@ from otel_drift_connectors.trace_stores import (
     SESSION_ATTRIBUTES,
     SessionIds,
     Slices,
+    TooMuchError,
     mapping,
     name_of,
     names,
     number,
 )
 
+HOUR = DAY // 24
 PAGE = 200
 """Records a page."""
 FETCHED_AT_ONCE = 4
@@ -144,9 +146,8 @@ class TempoSource:
             raise ConfigError(
                 f"tempo: {self._server.url} is Tempo {version}; TraceQL came with 2.0: upgrade the server"
             )
-        now = time.time_ns()
-        found = self._server.search(self._chats(Window(now - DAY, now)), now - DAY, now, 1)
-        seen = "has chat traces of the last 24 hours" if found else "has no chat trace of the last 24 hours"
+        found, back = self._latest(time.time_ns())
+        seen = f"has {'chat traces' if found else 'no chat trace'} of the last {back / HOUR:g} hours"
         of_service = f", service {shown(self._service)!r}" * bool(self._service)
         return f"Tempo{f' {version}' * bool(version)} at {self._server.url}{of_service} {seen}"
 
@@ -155,6 +156,18 @@ class TempoSource:
         self._server.http.close()
 
     # Searching
+
+    def _latest(self, now: int) -> tuple[bool, int]:
+        """Whether there are chats of the last day, or of as much as the server searches at once; and of how much."""
+        back = DAY
+        while True:
+            window = Window(now - back, now)
+            try:
+                return bool(self._server.search(self._chats(window), window.since, now, 1)), back
+            except TooMuchError:
+                if back <= HOUR // 4:
+                    raise
+                back //= 2
 
     def _chats(self, window: Window) -> str:
         """The query for traces of conversations in a window; what narrows them may hold on any span of a trace."""
