@@ -25,6 +25,15 @@ from otel_drift.ledger.schema import REVISION, VERSION_TABLE
 BUSY_SECONDS = 30
 """How long one process waits for another's transaction."""
 
+_LIVENESS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+"""A server whose machine is gone says no goodbye: without these a connection to it would be waited for up to hours."""
+
 _LOCK_KEY = 0x6F74656C64726674  # "oteldrft": one number for all writers of one PostgreSQL database
 _READS = "otel_drift_reads"
 
@@ -281,7 +290,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 def _postgresql_engine(url: URL) -> Engine:
-    query = {"connect_timeout": "10", "application_name": "otel-drift", **url.query}
+    query = {"application_name": "otel-drift", "client_encoding": "utf8", **_LIVENESS, **url.query}
     try:
         return sa.create_engine(
             url.set(query=query), pool_pre_ping=True, pool_size=8, max_overflow=-1, hide_parameters=True
@@ -296,8 +305,21 @@ def _bring_up_to_date(database: Database) -> None:
     if found != REVISION:
         with database.writing() as connection:  # alone now: another process may have migrated meanwhile
             found = _revision(connection, database.name)
+            if found is None:
+                _check_encoding(connection, database.name)
             if found != REVISION:
                 _migrate(connection, database.name, found)
+
+
+def _check_encoding(connection: Connection, name: str) -> None:
+    """A database that cannot hold every character would refuse traces one by one, or give them back as bytes."""
+    if connection.dialect.name == "sqlite":
+        return
+    encoding = connection.execute(sa.text("SHOW server_encoding")).scalar()
+    if encoding != "UTF8":
+        raise LedgerError(
+            f"ledger {name} stores text as {encoding}: name a database made with ENCODING 'UTF8' (TEMPLATE template0)"
+        )
 
 
 def _revision(connection: Connection, name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from conftest import PostgresCluster
 
 pytestmark = pytest.mark.server("postgres")
+
+
+@pytest.fixture
+def place(postgres: PostgresCluster) -> str:
+    return postgres.new_schema()
 
 
 class TestPostgres(LedgerContract):
@@ -79,6 +84,31 @@ def test_a_wrong_password_is_told_without_it(postgres: PostgresCluster) -> None:
     with pytest.raises(LedgerError, match="refused the user or password") as caught:
         Ledger.open(postgres.url(password="hunter2"))
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_hold_all_text_is_told(postgres: PostgresCluster, encoding: str) -> None:
+    import psycopg
+
+    name = f"of_{encoding.lower()}"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")  # type: ignore[arg-type]
+    with pytest.raises(LedgerError, match=rf"stores text as {encoding}: name a database made with ENCODING 'UTF8'"):
+        Ledger.open(postgres.url(name))
+
+
+def test_a_server_whose_machine_is_gone_is_given_up_within_a_minute(place: str) -> None:
+    with Ledger.open(place) as ledger, ledger.database.reading() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        told = driver.info.get_parameters()
+    waited = int(told["keepalives_idle"]) + int(told["keepalives_interval"]) * int(told["keepalives_count"])
+    assert (waited, int(told["tcp_user_timeout"])) == (60, 60_000)
+
+
+def test_the_url_may_say_otherwise(place: str) -> None:
+    with Ledger.open(f"{place}&tcp_user_timeout=5000") as ledger, ledger.database.reading() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        assert driver.info.get_parameters()["tcp_user_timeout"] == "5000"
 
 
 def test_a_missing_database_is_told(postgres: PostgresCluster) -> None:
