@@ -49,6 +49,7 @@ def status(
 
 def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     from otel_drift.report.escape import terminal_safe
+    from otel_drift.report.wording import outcome_words
 
     yield f"ledger    {terminal_safe(told['ledger'])}"
     for one in told["processes"]:
@@ -62,7 +63,7 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"process   {one['process_id']} {one['state']}, started {one['started']}, {terminal_safe(ended)}"
         done = one.get("done") or {}
         if done:
-            counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sorted(done.items()))
+            counted = ", ".join(f"{number} {outcome_words(name)}" for name, number in sorted(done.items()))
             yield f"          sessions it audited: {counted}"
     sessions, kept = told["sessions"], told["kept"]
     late = f", the oldest due for {sessions['oldest_due_seconds']:.0f} s" if sessions["oldest_due_seconds"] else ""
@@ -71,7 +72,7 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"          {number} put off: {reason}"
     yield f"kept      {kept['spans']:,} spans, {kept['bytes'] / 1e6:,.1f} MB"
     today = told["today"]
-    outcomes = ", ".join(f"{number} {name}" for name, number in sorted(today["outcomes"].items()))
+    outcomes = ", ".join(f"{number} {outcome_words(name)}" for name, number in sorted(today["outcomes"].items()))
     yield f"today     {today['results']} results{': ' if outcomes else ''}{outcomes}"
     budget = told["budget"]
     spent = f"{budget['cost']:.2f} $, {budget['tokens']:,} tokens, {budget['calls']} calls"

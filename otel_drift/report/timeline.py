@@ -150,7 +150,7 @@ def _findings(events: Sequence[Event]) -> str:
 
 
 def _strip(paper: Paper, session: Session, events: Sequence[Event]) -> None:
-    if paper.plain:
+    if paper.plain or len(session.turns) == 1:
         return
     arcs = [
         Arc(e.earlier.turn, e.turn, words(e.type), "red" if e.type == "CONTRADICTION" else "yellow")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otel_drift.errors import OtelDriftError
+from otel_drift.report.wording import outcome_words
 from otel_drift.service.admin import Admin
 from otel_drift.service.duties import Duties, Duty
 from otel_drift.service.keeping import BeatDuty
@@ -131,7 +132,8 @@ class Service:
         """A line a minute in which something was audited."""
         new = Counter(self._auditing.done) - self._said
         if new and time.monotonic() - self._said_at >= SAY_SECONDS:
-            log.info("sessions audited: %s", ", ".join(f"{number} {name}" for name, number in sorted(new.items())))
+            told = ", ".join(f"{number} {outcome_words(name)}" for name, number in sorted(new.items()))
+            log.info("sessions audited: %s", told)
             self._said, self._said_at = Counter(self._auditing.done), time.monotonic()
 
     def _look_at_receiver(self) -> None:

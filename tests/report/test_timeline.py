@@ -213,3 +213,11 @@ def test_each_result_says_which_audit_it_is_and_which_turn_it_looked_at() -> Non
 def test_piped_lines_end_without_spaces() -> None:
     text = printed(lambda on: print_totals(on, TOTALS), terminal=False) + show(samples.unit(), terminal=False)
     assert not [line for line in text.splitlines() if line.endswith(" ")]
+
+
+def test_one_turn_alone_is_not_drawn_as_a_strip() -> None:
+    unit = samples.unit()
+    alone = replace(unit, session=replace(unit.session, turns=unit.session.turns[2:3]))
+    assert len(uncoloured(show(alone)).splitlines()) < len(uncoloured(show(unit)).splitlines())
+    assert not [line for line in uncoloured(show(alone)).splitlines() if line.strip() == "✖"]
+    assert "✖ CRITICAL" in uncoloured(show(alone))
