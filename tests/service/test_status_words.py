@@ -10,7 +10,14 @@ from otel_drift.cli.status import _lines
 
 def test_results_of_the_day_are_named_as_the_audit_names_them() -> None:
     outcomes = {"clean": 1, "findings": 4, "not_applicable": 5}
-    process = {"process_id": "box-1", "state": "running", "started": "2026-11-30", "done": outcomes}
+    process: dict[str, Any] = {
+        "process_id": "box-1",
+        "state": "running",
+        "started": "2026-11-30",
+        "stopped": None,
+        "done": outcomes,
+    }
+    process["heard_seconds_ago"] = 1.0
     told: dict[str, Any] = {
         "ledger": "l.db",
         "processes": [process],
