@@ -100,6 +100,8 @@ class Step:
         self._session_attributes = session_attributes
         self.truncated = False
         self.cut_length = 0
+        self._cut: list[str] = []
+        """The attributes whose JSON has no end."""
         if shape.cut and (cut := span.attributes[TRUNCATED]):
             self.truncated = True
             self.cut_length = max(_longest(span.attributes.get(key)) for key in cut)
@@ -139,13 +141,14 @@ class Step:
             return self.notes[key]
         value = self.span.attributes.get(key)
         if isinstance(value, str):
-            value = self.notes[key] = self.parse(value)
+            value = self.notes[key] = self.parse(value, key)
         return value
 
-    def parse(self, value: str) -> Any:
-        """`value` parsed where it is JSON; notes whether it was cut."""
+    def parse(self, value: str, key: str = "") -> Any:
+        """`value`, of the attribute `key`, parsed where it is JSON; notes whether it was cut."""
         parsed, cut = load(value)
         if cut:
+            self._cut.append(key)
             self.truncated = True
             self.cut_length = max(self.cut_length, len(value))
         elif parsed is value:
@@ -182,6 +185,13 @@ class Step:
         """Messages given."""
         found: tuple[ChatMessage, ...] | None = self._first("input_messages")
         return found
+
+    @property
+    def input_cut(self) -> bool:
+        """Whether the messages given were read from a list without its end, so that the last of them are missing."""
+        if not self.input_messages or not self.truncated:  # reading them tells
+            return False
+        return not any(self.numbered(flat) for flat in _FLAT) and not set(self._cut).isdisjoint(_LISTS)
 
     @lazy
     def output_messages(self) -> tuple[ChatMessage, ...] | None:
@@ -292,6 +302,14 @@ class Step:
             if value or (value is not None and value != () and value != ""):
                 return value
         return None
+
+
+_FLAT = ("llm.input_messages.", "gen_ai.prompt.")
+_LISTS = frozenset(
+    {"gen_ai.input.messages", "gen_ai.prompt", "langfuse.observation.input", "ai.prompt.messages", "ai.prompt",
+     "mlflow.spanInputs", "input.value", "traceloop.entity.input", "pydantic_ai.all_messages", "request_data", "events"}
+)  # fmt: skip
+"""Attributes that may hold the messages given, as JSON."""
 
 
 def last_asked(messages: Sequence[ChatMessage]) -> int:

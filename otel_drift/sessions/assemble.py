@@ -20,12 +20,25 @@ from otel_drift.sessions.unit import Unit
 def assemble(units: Sequence[Unit], retry_seconds: float) -> list[Draft]:
     """Turns of one session in order."""
     ordered = sorted(units, key=_order)
+    _lose_questions(ordered)
     ordered = _without_afterwork(without_duplicates(ordered))
     ordered = _joined(_without_echoes(ordered))
     ordered = _without_failures(ordered, int(retry_seconds * 1e9))
     ordered = _without_standing_orders(by_history(ordered))
     _choose_answers(ordered)
     return without_branches(alternatives(ordered))
+
+
+def _lose_questions(units: Sequence[Unit]) -> None:
+    """A question after the same conversation as an earlier turn's is that turn's, where the messages were cut."""
+    if not any(unit.cut for unit in units):
+        return
+    asked: set[tuple[object, ...]] = set()
+    for unit in units:
+        place = unit.last_message, *unit.history
+        if unit.last_message and unit.cut and place in asked:
+            unit.lose_question()
+        asked.add(place)
 
 
 def is_part(unit: Unit) -> bool:

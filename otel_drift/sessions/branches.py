@@ -27,11 +27,11 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
     for index, unit in enumerate(units):
         place = tuple(unit.history) or fold(unit.user or "")
         draft = None
-        if resent and unit.answered and place in by_place:
+        if resent and unit.answered and place in by_place and not unit.question_cut:
             draft = next((d for d in reversed(by_place[place]) if _branches(d.unit, unit)), None)
         if draft is None:
             drafts.append(Draft(unit))
-            if unit.history or unit.user:
+            if (unit.history or unit.user) and not unit.question_cut:
                 by_place.setdefault(place, []).append(drafts[-1])
             continue
         first, last = places = places or _resent(units)

@@ -35,6 +35,8 @@ def gather(unit: Unit, options: ReconstructOptions) -> Evidence:
     """The evidence of one turn, collected once."""
     if not isinstance(unit.evidence, Evidence):
         unit.evidence = _gather(unit, options)
+        if unit.evidence.state == "no_retrieval" and unit.question_cut:
+            unit.evidence.state = "not_captured"  # what tools returned was cut off
         if True in [n.step.shape.part_of_trace for n in unit.nodes] and unit.evidence.state != "ids_only":
             unit.evidence.state = "partial" if unit.evidence.found else "not_captured"  # a retrieval may be missing
     return unit.evidence

@@ -42,6 +42,8 @@ class Unit:
         self.told = False
         """Whether a wrapper's own output says which answer was given."""
         self.evidence: Any = None
+        self.question_lost = False
+        """Whether it is known that its last user message is another turn's: its own was cut off."""
 
     @lazy
     def root(self) -> Step:
@@ -122,7 +124,7 @@ class Unit:
     @lazy
     def works_on(self) -> str | None:
         """The answer that its model call was only given to work on (a title, suggestions, a check), folded."""
-        return worked_on(self.given)
+        return None if self.cut else worked_on(self.given)
 
     @lazy
     def answer(self) -> str | None:
@@ -145,7 +147,19 @@ class Unit:
     @lazy
     def last_index(self) -> int:
         """Index of the last user message in `given`, -1 for none."""
+        if self.question_lost or (self.cut and worked_on(self.given) is not None):
+            return -1  # what was answered before, the list of messages was cut behind it
         return last_asked(self.given)
+
+    @property
+    def question_cut(self) -> bool:
+        """Whether what the user says last was cut off, and with it what tools returned since."""
+        return self.last_index < 0 and self.cut
+
+    @property
+    def cut(self) -> bool:
+        """Whether the messages of its answering call are without their end."""
+        return self.call is not None and self.call.input_cut
 
     @lazy
     def last_message(self) -> str | None:
@@ -158,7 +172,7 @@ class Unit:
         root = None
         for wrapper in self.path:
             value = wrapper.input
-            if texts(value):
+            if texts(value) and not (self.question_cut and wrapper.input_cut):
                 if isinstance(value, str) and value.strip() and not value.startswith(("{", "[{")):
                     root = None if self._only_repeats(wrapper, value) else value
                 break
@@ -183,6 +197,8 @@ class Unit:
         for wrapper in self.path:
             if isinstance(wrapper.input, str) and self._only_repeats(wrapper, wrapper.input):
                 continue
+            if self.question_cut and wrapper.input_cut:
+                continue
             for text in leaves(wrapper.input, QUESTION_KEYS, NOT_ASKED)[:12]:
                 yield text, True
         for variables in self.variables:
@@ -192,7 +208,7 @@ class Unit:
             if node.step.kind in {"retriever", "embedding", "reranker"} and node.step.query:
                 yield node.step.query, False
         for call in self.calls:
-            if call is not self.call:
+            if call is not self.call and not call.input_cut:
                 asked = call.last_user
                 if asked and asked != self.last_message:
                     yield asked, True
@@ -205,7 +221,8 @@ class Unit:
     @lazy
     def history(self) -> list[Pair]:
         """Earlier questions and answers that were resent, oldest first."""
-        pairs = pairs_of(self.given[: max(self.last_index, 0)])
+        earlier = self.given if self.question_cut else self.given[: max(self.last_index, 0)]
+        pairs = pairs_of(earlier)
         if pairs:
             return pairs
         for wrapper in self.path:
@@ -281,6 +298,13 @@ class Unit:
         for name in _DERIVED:
             self.__dict__.pop(name, None)
 
+    def lose_question(self) -> None:
+        """Take the last user message for another turn's."""
+        self.question_lost = True
+        self.evidence = None
+        for name in _ASKED:
+            self.__dict__.pop(name, None)
+
     @lazy
     def pairs_after(self) -> frozenset[Pair]:
         """What a later turn's last history pair may be: this question and answer, raw or as sent."""
@@ -293,10 +317,8 @@ class Unit:
         return frozenset((u, a) for u in users or {""} for a in answers)
 
 
-_DERIVED = (
-    "answer_pair", "answer", "call", "given", "works_on", "last_index", "last_message", "user", "history",
-    "pairs_after",
-)  # fmt: skip
+_ASKED = ("last_index", "last_message", "user", "history", "pairs_after")
+_DERIVED = ("answer_pair", "answer", "call", "given", "works_on", *_ASKED)
 
 
 def _time(call: Step) -> tuple[int, int]:
