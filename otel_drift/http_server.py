@@ -12,7 +12,6 @@ import importlib
 import logging
 import math
 import socket
-import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_drift.errors import ConfigError
 from otel_drift.platform import is_loopback
+from otel_drift.tls import Renewal, Tls
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -39,24 +39,6 @@ class RefusedError(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status, self.code = status, code
         super().__init__(message)
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files of a server's certificate chain and its private key."""
-
-    certificate: str
-    key: str
-
-    def check(self) -> None:
-        """Raise ConfigError where they cannot be used."""
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password=lambda: "")
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ConfigError(
-                f"TLS: the certificate {self.certificate} with the key {self.key} cannot be used "
-                f"({getattr(error, 'strerror', None) or error}); name PEM files, the key without a password"
-            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +248,7 @@ class HttpServer:
             ssl_certfile=tls and tls.certificate,
             ssl_keyfile=tls and tls.key,
         )
+        self._tls = tls
         self._handshake_seconds = patience.header_seconds if tls else None
         self._server = uvicorn.Server(config)
         try:
@@ -315,7 +298,21 @@ class HttpServer:
             loop.create_server = functools.partial(loop.create_server, ssl_handshake_timeout=self._handshake_seconds)
         if ready is not None:
             loop.call_soon(ready.set)
+        if self._tls is not None:
+            self._server.config.load()
+            self._server.config.ssl.sni_callback = _renewing(self._tls)
         await self._server.serve(sockets=[self._socket])
+
+
+def _renewing(tls: Tls) -> Callable[[Any, str | None, Any], None]:
+    """What a TLS context calls for each connection: a certificate that was replaced is served from the next one on."""
+    renewal = Renewal(tls)
+
+    def begins(_connection: Any, _name: str | None, context: Any) -> None:
+        if renewal.is_due():
+            context.load_cert_chain(tls.certificate, tls.key)
+
+    return begins
 
 
 def _listen(host: str, port: int) -> socket.socket:

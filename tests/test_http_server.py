@@ -19,7 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from otel_drift.errors import ConfigError
-from otel_drift.http_server import HttpServer, Impatience, Tls, check_token, is_bearer
+from otel_drift.http_server import HttpServer, Impatience, check_token, is_bearer
+from otel_drift.tls import Tls
 from receiver_desk import certificate
 
 TOKEN = "0123456789abcdef-token"

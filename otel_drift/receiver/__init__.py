@@ -14,13 +14,13 @@ from otel_drift.errors import ConfigError
 from otel_drift.http_server import (
     HttpServer,
     Impatience,
-    Tls,
     check_exposure,
     check_installed,
     check_token,
     parse_address,
 )
 from otel_drift.platform import is_loopback
+from otel_drift.tls import Tls
 
 if TYPE_CHECKING:
     from otel_drift.config import ServeSettings

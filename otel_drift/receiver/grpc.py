@@ -14,11 +14,12 @@ from concurrent.futures import Future
 from typing import Any, NoReturn
 
 from otel_drift.errors import ConfigError
-from otel_drift.http_server import Tls, is_bearer, parse_address
+from otel_drift.http_server import is_bearer, parse_address
 from otel_drift.receiver.admission import Admission
 from otel_drift.receiver.answers import accepted, retry_info, status_of
 from otel_drift.receiver.intake import Intake, Outcome, Sent
 from otel_drift.receiver.refusals import Refusal, Refusals
+from otel_drift.tls import Renewal, Tls
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,6 @@ class GrpcServer:
         await server.stop(self._grace)
 
     def _bind(self, server: Any) -> None:
-        import grpc
 
         host, port = parse_address(self._address, self._setting)
         shown = f"[{host}]" if ":" in host else host
@@ -138,9 +138,7 @@ class GrpcServer:
             if self._tls is None:
                 taken = server.add_insecure_port(f"{shown}:{port}")
             else:
-                with open(self._tls.key, "rb") as key, open(self._tls.certificate, "rb") as certificate:
-                    credentials = grpc.ssl_server_credentials([(key.read(), certificate.read())])
-                taken = server.add_secure_port(f"{shown}:{port}", credentials)
+                taken = server.add_secure_port(f"{shown}:{port}", _credentials(self._tls))
         except (RuntimeError, OSError) as error:
             raise ConfigError(f"{self._setting} {self._address}: cannot listen there; is the port taken?") from error
         self._bound = f"{'grpcs' if self._tls else 'grpc'}://{shown}:{taken}"
@@ -190,6 +188,19 @@ class GrpcServer:
         code = next(one for one in StatusCode if one.value[0] == refusal.reason.rpc)
         await context.abort(code, str(refusal), tuple(trailer))
         raise AssertionError("abort does not return")
+
+
+def _credentials(tls: Tls) -> Any:
+    """The certificate, asked for anew by each connection; one that was replaced is served from then on."""
+    import grpc
+
+    renewal = Renewal(tls)
+
+    def configuration() -> Any:
+        with open(tls.key, "rb") as key, open(tls.certificate, "rb") as certificate:
+            return grpc.ssl_server_certificate_configuration([(key.read(), certificate.read())])
+
+    return grpc.dynamic_ssl_server_credentials(configuration(), lambda: configuration() if renewal.is_due() else None)
 
 
 def _services(export: Any) -> Any:

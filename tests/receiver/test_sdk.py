@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,46 @@ def test_tls_is_not_optional(tmp_path: Path, tls: tuple[Path, Path]) -> None:
         with pytest.raises(grpc.RpcError) as caught:
             desk.call("traces", b"", channel=plain)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_certificate_that_is_replaced_is_served_from_the_next_connections_on(
+    tmp_path: Path, tls: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that cannot be used is not: what was served before is."""
+    (tmp_path / "new").mkdir()
+    new = certificate(tmp_path / "new")
+    files = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def put(*contents: bytes) -> None:
+        for file, content in zip(files, contents, strict=False):
+            file.with_suffix(".part").write_bytes(content)
+            file.with_suffix(".part").replace(file)
+
+    put(*(file.read_bytes() for file in tls))
+    with receiving(tmp_path, tls=files) as desk:
+        for content, expected in ((None, tls), (b"no PEM", tls), (new[0].read_bytes(), tls)):
+            if content is not None:
+                put(content)
+            assert {presented(desk, protocol) for _ in range(2) for protocol in ("http", "grpc")} == {der(expected[0])}
+        assert "is served until the files change again" in caplog.text
+        put(*(file.read_bytes() for file in new))
+        for protocol in ("http", "grpc"):
+            presented(desk, protocol)
+            assert presented(desk, protocol) == der(new[0])
+
+
+def presented(desk: Desk, protocol: str) -> bytes | None:
+    """The certificate that a new connection is shown."""
+    host, port = desk.receiver.addresses[protocol].rpartition("/")[2].split(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_connection((host, int(port)), 30) as plain, context.wrap_socket(plain) as connection:
+        return connection.getpeercert(binary_form=True)
+
+
+def der(file: Path) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(file.read_text())
 
 
 def test_a_certificate_that_cannot_be_used_is_said_before_anything_listens(
