@@ -24,6 +24,7 @@ NAMES = sorted(
 IDS_LOST = {
     "langfuse-observe/kiln-strings-plainspan": "a function that returns bare strings",
     "mlflow-dspy/kiln-otlp": "bare strings",
+    "openinference-anthropic/vault-documents": "titles of attached documents",
     "openinference-dspy/kiln-cot": "bare strings",
     "openinference-litellm/ferry-headed": "titles in the prompt",
     "openinference-openai/ferry-branched-nosession": "numbers in the prompt",
@@ -31,6 +32,8 @@ IDS_LOST = {
     "otel-genai-langchain/astro-historyaware": "bare paragraphs in the prompt",
     "otel-openai-v2/ferry-legacy-ragprompt": "bare paragraphs in the prompt",
     "pydantic-ai/ferry-deps": "sources in the prompt",
+    "traceloop-cohere/kettle-rerank": "places in the list that was ranked",
+    "vercel-ai/bees-contextblock-stream": "bare lines in the prompt",
     "vercel-ai/ferry-stuffed": "bare paragraphs in the prompt",
 }
 """Captures in which no id of a passage stands, and what stands instead."""
