@@ -189,13 +189,13 @@ class _Place:
     def _annotation(
         self, name: str, label: str, score: float | None, explanation: str, metadata: Mapping[str, Any]
     ) -> Annotation:
-        session = self.unit.session
+        session, turns = self.unit.session, self._turns()
         ids = {
             "span": (self.trace_id or "", self.span_id or ""),
             "trace": (self.trace_id or "",),
             "session": (session.key, session.session_id or ""),
         }[self.target]
-        start, end = _window(self._turns())
+        start, end = _window(turns)
         return Annotation(
             id=findings.annotation_id(self.target, ids, name),
             revision=0,
@@ -211,6 +211,7 @@ class _Place:
             start=start,
             end=end,
             metadata=metadata,
+            environment=next((turn.environment for turn in turns if turn.environment), None) or session.environment,
         )
 
     def _turns(self) -> Sequence[Turn]:

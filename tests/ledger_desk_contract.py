@@ -219,6 +219,15 @@ class DeskContract:
         assert written["trace", "drift_severity"].withdrawn
         assert written["span", "factual_drift.review"].explanation == "Rejected by Ada: another drug"
 
+    def test_what_people_decide_is_said_in_the_environment_of_the_session(self, ledger: Ledger) -> None:
+        unit = drifted()
+        commit(ledger, replace(unit, session=replace(unit.session, environment="staging")))
+        take(ledger)
+
+        ledger.resolve("event-1", "rejected", by="Ada", why="another drug")
+
+        assert {one.environment for one in take(ledger).values()} == {"staging"}
+
     def test_a_confirmation_is_said_beside_the_machine(self, ledger: Ledger) -> None:
         commit(ledger, drifted())
         take(ledger)
