@@ -43,7 +43,8 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
             drafts.append(Draft(unit))
         elif old_counts and not new_counts:
             draft.alternatives.append(unit)
-        elif old_counts and new_counts:  # a later history holds both: two turns
+        elif old_counts and new_counts and fold(draft.unit.answer or "") != fold(unit.answer or ""):
+            # a later history holds both: two turns; the same answer again is the same call sent twice
             drafts.append(Draft(unit))
         else:
             draft.alternatives.append(draft.unit)

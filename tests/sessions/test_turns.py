@@ -74,6 +74,14 @@ def test_regenerated_answers_are_alternatives_and_the_history_says_which_counts(
     assert [[a.answer for a in t.alternatives] for t in session.turns] == [[], ["On Friday, perhaps."], []]
 
 
+def test_the_same_call_sent_twice_is_one_turn() -> None:
+    """The same conversation, question and answer: a client that asked again, though the later history holds it once."""
+    again = chat(1, start=105.0, ids=S)
+    session = one(*(chat(k, ids=S) for k in range(3)), again)
+    assert said(session) == TURNS
+    assert [len(t.alternatives) for t in session.turns] == [0, 1, 0]
+
+
 def test_the_last_regenerated_answer_counts_where_nothing_follows() -> None:
     session = one(chat(0, ids=S), chat(1, ids=S), chat(1, start=110.0, answer="On Friday, perhaps.", ids=S))
     assert [t.answer for t in session.turns] == [TURNS[0][1], "On Friday, perhaps."]
