@@ -152,6 +152,10 @@ def _named_after_tool(item: dict[str, Any], before: Sequence[ChatMessage]) -> Ch
 
 def _collect_below(value: dict[str, Any], default_role: str, depth: int, found: list[ChatMessage]) -> None:
     """Add the messages in a mapping that is none itself."""
+    requests = _pydantic_ai(value)
+    if requests is not None:
+        found.extend(requests)
+        return
     system = value.get("system") or value.get("instructions") or value.get("system_instruction")
     if isinstance(system, str) and system:
         found.append(ChatMessage("system", system))
@@ -213,6 +217,37 @@ def _message(value: dict[str, Any], default_role: str) -> ChatMessage | None:
         else:
             return None
     return _build(role, value)
+
+
+_PART_KINDS = {
+    "system-prompt": "system",
+    "user-prompt": "user",
+    "text": "assistant",
+    "tool-call": "assistant",
+    "tool-return": "tool",
+    "retry-prompt": "tool",
+}
+
+
+def _pydantic_ai(value: dict[str, Any]) -> list[ChatMessage] | None:
+    """Pydantic AI's own messages: requests and responses, whose parts say whose they are; None for other mappings."""
+    parts = value.get("parts")
+    if not isinstance(parts, list) or not any(isinstance(p, dict) and "part_kind" in p for p in parts):
+        return None
+    found: list[ChatMessage] = []
+    instructions = value.get("instructions")
+    if isinstance(instructions, str) and instructions:
+        found.append(ChatMessage("system", instructions))
+    for part in parts:
+        kind = _word(part.get("part_kind")) if isinstance(part, dict) else ""
+        role = _PART_KINDS.get(kind)
+        if kind == "tool-call":
+            found.append(ChatMessage("assistant", "", uses=(_use(part),)))
+        elif role == "tool":
+            found.append(ChatMessage("tool", "", results=(_result(part),)))
+        elif role is not None:
+            found.append(_build(role, {"content": part.get("content")}))
+    return found
 
 
 _CALLS = frozenset({"tool_calls", "function_call", "toolCalls"})

@@ -63,7 +63,16 @@ ANSWER_KEYS = (
     "generation",
 )
 HISTORY_KEYS = frozenset(
-    {"history", "chat_history", "messages", "conversation", "memory", "previous_messages", "conversation_history"}
+    {
+        "history",
+        "chat_history",
+        "message_history",
+        "messages",
+        "conversation",
+        "memory",
+        "previous_messages",
+        "conversation_history",
+    }
 )
 CONTEXT_KEYS = frozenset(
     {

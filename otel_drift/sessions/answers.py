@@ -63,6 +63,8 @@ def matching(said: Sequence[str], finals: Sequence[Step]) -> tuple[str, Step] | 
                     return candidate, call
                 if whole and whole in short:
                     added = short.startswith(whole) or short.endswith(whole)  # sources or a notice beside the answer
+                    asked = fold(call.last_user or "")
+                    added = added and (not asked or asked in whole or asked not in short)  # else a whole conversation
                     return (candidate if added else unwrapped(call.answer_text or "")), call
     return None
 
@@ -92,15 +94,23 @@ def named_answer(value: Any) -> str | None:
         text = value.get(key)
         if isinstance(text, str) and text.strip():
             return text
+    messages = value.get("messages")
+    last = read_messages(messages[-1:], "user") if isinstance(messages, list) else ()
+    if last and last[-1].role == "assistant" and not last[-1].uses:
+        return last[-1].text or None
     return None
 
 
 _THINKING = re.compile(r"\s*<(think(?:ing)?)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
 
 
+_REASONED = re.compile(r"\s*Thought:.*?\n[ \t]*(?:Final )?Answer:\s*", re.DOTALL)
+"""What stands before the answer in the ReAct form."""
+
+
 def _spoken(text: str) -> str:
-    """`text` without the thinking that some models write in front of the answer."""
-    match = _THINKING.match(text)
+    """`text` without the thinking that some models, or agents' prompts, put in front of the answer."""
+    match = _REASONED.match(text) if text.lstrip().startswith("Thought:") else _THINKING.match(text)
     return text[match.end() :] if match and match.end() < len(text) else text
 
 

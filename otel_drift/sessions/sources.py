@@ -91,6 +91,17 @@ class _Search:
         self._ids: set[str] = set()
 
     @lazy
+    def _around_retrievers(self) -> set[int]:
+        """The nodes within which a retriever ran."""
+        around: set[int] = set()
+        for node in self.unit.nodes:
+            outer = node.parent if node.step.kind == "retriever" else None
+            while outer is not None and id(outer) not in around:
+                around.add(id(outer))
+                outer = outer.parent
+        return around
+
+    @lazy
     def _results(self) -> dict[str, ToolResult]:
         return {r.id: r for m in self.messages for r in m.results if r.id}
 
@@ -102,7 +113,7 @@ class _Search:
         step = node.step
         source: Source | None = None
         if step.kind == "tool" and step.tool is not None:
-            source = self._tool_span(step)
+            source = self._tool_span(step, id(node) in self._around_retrievers)
         elif step.kind in {"retriever", "reranker"}:
             source = Source(
                 step.documents,
@@ -125,13 +136,13 @@ class _Search:
             self._by_node[id(node)] = source
             self.sources.append(source)
 
-    def _tool_span(self, step: Step) -> Source | None:
+    def _tool_span(self, step: Step, searches: bool) -> Source | None:
         tool = step.tool
         assert tool is not None
         result = tool.result
         if result is None and tool.call_id and tool.call_id in self._results:
             result = self._results[tool.call_id].content
-        source = _tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step)
+        source = _tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step, searches)
         self.tools.append(
             _tool_call(tool.name, tool.arguments, result, _retrieves(source), step.span.ref, self.options)
         )
@@ -181,7 +192,11 @@ class _Search:
 def _settle(outer: Source, inner: Source) -> None:
     """Of a search inside another one (a retriever in a tool, a vector store in a retriever) only one counts."""
     texts = any(d.text for d in inner.documents or ())
-    if outer.documents is None or (not outer.documents and inner.documents and not outer.structured):
+    joined = _only_joins(outer, inner)
+    if joined is not None:
+        inner.text = joined
+        outer.shadowed = True
+    elif outer.documents is None or (not outer.documents and inner.documents and not outer.structured):
         outer.shadowed = True
     elif not outer.structured and texts:
         inner.text = outer.text
@@ -190,6 +205,14 @@ def _settle(outer: Source, inner: Source) -> None:
         outer.shadowed = True
     else:
         inner.shadowed = True
+
+
+def _only_joins(outer: Source, inner: Source) -> str | None:
+    """The one text of the outer search where it is only the texts that the inner one found, joined."""
+    if outer.documents is None or len(outer.documents) != 1 or outer.documents[0].id or not inner.documents:
+        return None
+    whole = fold(outer.documents[0].text or "")
+    return whole if all(d.text and fold(d.text) in whole for d in inner.documents) else None
 
 
 def _outer(node: Node, by_node: dict[int, Source]) -> Source | None:
@@ -203,10 +226,16 @@ def _outer(node: Node, by_node: dict[int, Source]) -> Source | None:
 
 
 def _tool_source(
-    name: str | None, result: object, ref: str, start: int, options: ReconstructOptions, step: Step | None
+    name: str | None,
+    result: object,
+    ref: str,
+    start: int,
+    options: ReconstructOptions,
+    step: Step | None,
+    retrieval: bool = False,
 ) -> Source | None:
-    """A tool run as a source, or None where it is no retrieval."""
-    retrieval = options.is_retrieval_tool(name)
+    """A tool run as a source, or None where it is no retrieval; `retrieval`: that it is one is known."""
+    retrieval = retrieval or options.is_retrieval_tool(name)
     cut = step.truncated if step is not None else False
     if result is None:
         return Source(None, "tool", ref, start) if retrieval else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.lazy import lazy, with_lazies
+from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage, last_asked
 from otel_drift.normalise.values import fold
@@ -89,6 +90,13 @@ class Unit:
                 return said[0], self.finals[-1]
         if not self.finals:
             return None, None
+        if all(fold(c.answer_text or "") in self.queries for c in self.finals):  # they only said what to search for
+            for wrapper in self.path:
+                plain, said = said_by(wrapper.output)
+                told = said[0] if plain and said else named_answer(wrapper.output)
+                if told and fold(told) not in self.queries:
+                    self.told = True
+                    return told, None
         call = self._likely_answer()
         if self.chosen is not None:
             call = next((c for c in reversed(self.finals) if self.chosen in variants(c.answer_text or "")), call)
@@ -139,10 +147,13 @@ class Unit:
     @lazy
     def given(self) -> tuple[ChatMessage, ...]:
         """Messages of the answering call."""
-        messages = self.call.input_messages if self.call else None
+        messages = (self.call.input_messages if self.call else None) or ()
         if not messages:
-            messages = next((w.input_messages for w in self.path if w.input_messages), None)
-        return messages or ()
+            for wrapper in self.path:  # of wrappers that were asked the same, the one that was given the conversation
+                given = wrapper.input_messages or ()
+                if not messages or (len(given) > len(messages) and _asked(given) == _asked(messages)):
+                    messages = given
+        return messages
 
     @lazy
     def last_index(self) -> int:
@@ -180,20 +191,40 @@ class Unit:
         return self._before_rewriting(found) if root is None and found and len(self.calls) > 1 else found
 
     def _before_rewriting(self, text: str) -> str:
-        """The user's text where `text` is what an earlier call of the unit made of it (a question made standalone)."""
+        """The user's text where `text` is what an earlier call of the unit made of it (a question made standalone).
+
+        So too where the answering call was not given the question itself, but an earlier call was.
+        """
         short = fold(text)
+        called = self._called
+        part = fold(called)
+        absent = bool(part) and part not in fold(self.last_message or "")
         for call in self.calls:
             if call is self.call:
                 break
-            if call.last_user and fold(call.answer_text or "") == short:
-                return from_template(call.last_user) or (call.last_user if instructions(call) else text)
+            if call.last_user:
+                rewritten = fold(call.answer_text or "") == short
+                if (rewritten or absent) and part and part in fold(call.last_user):
+                    return called
+                if rewritten:
+                    return from_template(call.last_user) or (call.last_user if instructions(call) else text)
         return text
+
+    @property
+    def _called(self) -> str:
+        """What the outermost wrapper was called with, empty where it does not say."""
+        outermost = self.path[0].input if self.path else None
+        if isinstance(outermost, dict) and isinstance(outermost.get("messages"), list):
+            return _asked(read_messages(outermost["messages"]))
+        return next(iter(leaves(outermost, QUESTION_KEYS, NOT_ASKED)), "")
 
     def _only_repeats(self, wrapper: Step, text: str) -> bool:
         """Whether a wrapper's input is the model's message again: an SDK's outer span knows nothing of its own."""
         return bool(wrapper.input_messages) and fold(text) == fold(self.last_message or "")
 
     def _candidates(self) -> Iterator[tuple[str, bool]]:
+        if self.path and isinstance(self.path[0].input, dict) and (called := self._called):
+            yield called, True
         for wrapper in self.path:
             if isinstance(wrapper.input, str) and self._only_repeats(wrapper, wrapper.input):
                 continue
@@ -228,14 +259,20 @@ class Unit:
         for wrapper in self.path:
             for value in histories(wrapper.input):
                 pairs = history_pairs(value)
-                if pairs:
-                    return pairs
+                if pairs:  # what a memory holds may have been written down after the turn was added to it
+                    own = fold(self.user or ""), fold(self.answer or "")
+                    return pairs[:-1] if pairs[-1] == own else pairs
         system = next((m.text for m in self.given if m.role == "system"), None)
         for text in [self.last_message, system, *(c.last_user for c in self.calls if c is not self.call)]:
             pairs = transcribed(text) if text and "\n" in text else []
             if pairs:
                 return pairs
         return []
+
+    @property
+    def asked_before(self) -> frozenset[str]:
+        """What the user said earlier in the conversation that its model call was given, folded."""
+        return frozenset(fold(m.text) for m in self.given[: max(self.last_index, 0)] if m.role == "user")
 
     @lazy
     def resent(self) -> frozenset[str]:
@@ -319,6 +356,11 @@ class Unit:
 
 _ASKED = ("last_index", "last_message", "user", "history", "pairs_after")
 _DERIVED = ("answer_pair", "answer", "call", "given", "works_on", *_ASKED)
+
+
+def _asked(messages: Sequence[ChatMessage]) -> str:
+    index = last_asked(messages)
+    return messages[index].text if index >= 0 else ""
 
 
 def _time(call: Step) -> tuple[int, int]:

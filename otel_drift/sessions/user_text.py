@@ -28,7 +28,7 @@ _TAGGED = re.compile(
 )
 _DSPY = re.compile(r"\[\[ ## (?P<name>\w+) ## \]\][ \t]*\n?(?P<body>.*?)(?=\n\[\[ ## |\Z)", re.DOTALL)
 _DSPY_END = re.compile(r"\n\s*Respond with the corresponding output fields.*\Z", re.DOTALL)
-_NOT_QUESTION = frozenset({"context", "history", "passages", "documents", "completed", "chat_history"})
+_NOT_QUESTION = frozenset({"context", "history", "passages", "documents", "completed", "chat_history", "trajectory"})
 
 
 def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: str | None) -> str | None:
@@ -46,20 +46,26 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
     if root and fold(root) and fold(root) in folded:
         return root
     options: list[str] = []
-    for text, _ in candidates:
+    called = None
+    for text, alone in candidates:
         short = fold(text)
         if short == folded and not options:
             return last
         if short and short in folded:
             options.append(text)
+            called = called or (text if alone else None)
     labelled = next((text for text in options if _below_label(fold(text), folded)), None)
     if labelled is not None:
         return labelled
+    if called is not None and _on_own_lines(called, last):
+        return called
     question = from_template(last)
     if question is not None:
+        if called is not None and _mostly(called):
+            return called
         asked = fold(question)
         return next((text for text in options if fold(text) in asked or asked in fold(text)), question)
-    if options and fold(options[0]) != folded and _mostly(options[0]):
+    if options and fold(options[0]) != folded and _mostly(options[0]) and "\n" in last.strip():
         return options[0]
     if root is not None and find_passages(last) is not None:
         return root  # the message is a template whose end, with the question, was cut
@@ -70,6 +76,19 @@ def _below_label(short: str, folded: str) -> bool:
     """Whether the message is the candidate below a label ("New task:", "Current message:")."""
     head = folded[: -len(short)].rstrip()
     return folded.endswith(short) and head.endswith(":") and len(head) <= 40 and head.count(":") == 1
+
+
+def _on_own_lines(text: str, message: str) -> bool:
+    """Whether a text fills lines of a message that goes on before or after it, as a template's slot does."""
+    text = text.strip()
+    at = message.find(text)
+    while at >= 0:
+        before = message[message.rfind("\n", 0, at) + 1 : at]
+        end = message.find("\n", at + len(text))
+        if not before.strip() and not message[at + len(text) : end if end >= 0 else None].strip():
+            return True
+        at = message.find(text, at + 1)
+    return False
 
 
 def _mostly(short: str) -> bool:
@@ -153,7 +172,10 @@ def works_on(text: str, asked: str, said: str) -> bool:
     return not any(rest[m.end() : m.end() + 1] not in ("", "\0") for m in _LABEL.finditer(rest))
 
 
-_TURN = re.compile(r"\n[ \t]*(?=[UHCABuhcab])(?i:(?P<role>user|human|customer|assistant|ai|bot|agent))[ \t]*:[ \t]*")
+_TURN = re.compile(
+    r"\n[ \t]*(?=[UHCABNKuhcabnk])(?i:(?P<asks>user|human|customer|nutzer(?:in)?|benutzer(?:in)?|kund(?:e|in)|"
+    r"utilisateur|client|usuario|cliente|utente)|assistant|assistente?|asistente|ai|bot|agente?)[ \t]*:[ \t]*"
+)
 """It begins with the end of the line before, for which a text is looked through quickly."""
 
 
@@ -173,7 +195,7 @@ def transcript(text: str, names: bool = False) -> list[tuple[str, str]]:
         body = lines[mark.end() : stop]
         if index + 1 == len(marks):
             body = re.split(r"\n[ \t]*\n", body, maxsplit=1)[0]
-        role = "user" if mark["role"].lower() in ("user", "human", "customer") else "assistant"
+        role = "user" if mark["asks"] else "assistant"
         said.append((role, body.strip()))
     return said
 
