@@ -34,6 +34,7 @@ bench: $(VENV)/.installed-dev  ## budgets: reading, overhead, embedded judge
 
 soak: $(VENV)/.installed-dev  ## the long fault runs
 	OTEL_DRIFT_SOAK=1 $(BIN)/python -m pytest tests/test_kill.py tests/test_serve_kill.py tests/alerts/test_alert_histories.py tests/inbox tests/receiver/test_hostile.py
+	OTEL_DRIFT_SOAK=1 $(BIN)/python -m pytest -m hypothesis  # other examples each time; `make test` always tries the same
 
 clean:
 	rm -rf $(VENV) .demo .wheel dist build
