@@ -18,7 +18,7 @@ REASONS: Mapping[str, str] = {
     "below_threshold": "what conflicts there are stay below the threshold",
     "single_source": "one passage, or copies of one text: nothing can contradict it",
     "not_triggered": "the gate's triggers did not ask for a check",
-    "conflict": "as many pairs of sources conflict as the threshold names, or more",
+    "conflict": "the passages contradict each other, in as many pairs as it takes to abstain",
     "low_answerability": "the passages do not answer the question",
     "no_passages": "there is nothing to answer from",
     "safety_override": "the check could not be completed, so nobody may answer",
