@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,7 +54,11 @@ class MemoryPhoenix:
         return _answer(getattr(self, f"_{kind}")(query, variables))
 
     def _node(self, _: str, variables: dict[str, Any]) -> Any:
-        known = sorted(one for one, (of, _) in self.spans.items() if of in variables["condition"])
+        condition = variables["condition"]
+        if condition.startswith("span_id in"):
+            there = [{"node": {"spanId": one}} for one in self.spans if repr(one) in condition]
+            return {"data": {"node": {"spans": {"edges": there}}}}
+        known = sorted(one for one, (of, _) in self.spans.items() if of in condition)
         at = int(variables["after"] or 0)
         edges = [{"node": self._span(one)} for one in known[at : at + self.page]]
         info = {"hasNextPage": at + self.page < len(known), "endCursor": str(at + self.page)}
@@ -224,6 +229,29 @@ def test_of_two_answers_on_one_document_the_worst_stands_whichever_comes_later(p
     write(graded(worse, "MINOR"))
     write(other)
     assert phoenix.standing() == {(RETRIEVER, 0, "otel-drift"): ("MAJOR", "CODE")}
+
+
+def test_a_retriever_that_arrives_late_is_waited_for(phoenix: MemoryPhoenix) -> None:
+    arrives = phoenix.spans.pop(RETRIEVER)
+    value = about("Passage 0.", end=time.time_ns())
+
+    report = write(value)
+    assert (report.written, [(one.annotation_id, one.retryable) for one in report.rejected]) == ((), [(value.id, True)])
+    phoenix.spans[RETRIEVER] = arrives
+    assert write(value).written == (value.id,)
+    assert phoenix.standing() == {(RETRIEVER, 0, "otel-drift"): ("MAJOR", "CODE")}
+
+
+@pytest.mark.parametrize(
+    ("there", "ago", "gone"),
+    [(True, 0, False), (False, documents.ARRIVES_WITHIN, False), (False, 0, True)],
+    ids=["it holds no documents", "it had an hour", "it is taken back"],
+)
+def test_a_retriever_is_not_waited_for_in_vain(phoenix: MemoryPhoenix, there: bool, ago: int, gone: bool) -> None:
+    phoenix.spans = {RETRIEVER: (trace(9), {})} if there else {}
+    value = about("Passage 0.", end=time.time_ns() - ago)
+    report = write(withdrawn(value) if gone else value)
+    assert (report.written, report.rejected) == ((value.id,), ())
 
 
 def test_documents_of_rerankers_and_of_other_traces_are_found(phoenix: MemoryPhoenix) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,8 @@ from captures import spans_of
 from drift_cases import drifting
 from model_server import ModelServer, Reply, Request
 from otel_drift.errors import RetryablePlatformError
-from otel_drift.model import Session, Span
+from otel_drift.model import Annotation, Session, Span
+from otel_drift.passage_mark import PassageMark, text_sha256
 from otel_drift.platform import Answer, Platform
 from otel_drift.protocols import Window
 from otel_drift.sessions import reconstruct, session_json
@@ -352,6 +354,34 @@ def test_passages_that_conflict_are_annotated_where_they_were_retrieved(phoenix:
 
     audit(conflicting(), "ledger.db", model_name="openai/third")
     assert phoenix.documents(retriever) == [of_people]
+
+
+def test_a_retriever_that_arrives_after_its_answer_is_annotated(phoenix: Phoenix) -> None:
+    """And one that is there without documents is not waited for."""
+    late, other, answer = "1" * 16, "2" * 16, "3" * 16
+    spans = [
+        Span("5" * 32, span_id, None, span_id, one.start, one.end, attributes, one.resource)
+        for one in conversation("late", ends=time.time_ns())[-1:]
+        for span_id, attributes in (
+            (late, {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": DESK}),
+            (other, {"openinference.span.kind": "TOOL", "output.value": LAB}),
+            (answer, {"openinference.span.kind": "LLM", "session.id": "late"}),
+        )
+    ]
+    phoenix.ingest("late", spans[1:])
+
+    def says(on: str) -> Annotation:
+        mark = PassageMark(f"{'5' * 32}:{on}", "p", text_sha256(DESK), "MAJOR", "Possible conflict.")
+        [made] = [one for one in sample_annotations(conversation("late")) if one.target == "span"][:1]
+        changes = {"id": on * 2, "name": "source_conflict", "trace_id": "5" * 32, "span_id": answer}
+        return replace(made, **changes, end=spans[0].end, passages=(mark,))
+
+    writing = sink(f"{phoenix.url}?project=late")
+    report = writing.write([says(late), says(other)])
+    assert (report.written, [one.retryable for one in report.rejected]) == ((other * 2,), [True])
+    phoenix.ingest("late", spans[:1])
+    assert writing.write([says(late)]).written == (late * 2,)
+    assert [one["label"] for one in phoenix.documents(late)] == ["MAJOR"]
 
 
 def test_a_muted_conflict_is_taken_off_its_documents_and_comes_back(phoenix: Phoenix, otel_drift: Cli) -> None:

@@ -8,6 +8,7 @@ takes a document's score for its relevance and makes retrieval metrics of it.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from otel_drift_connectors.phoenix.server import BATCH, IDENTIFIER, Server, anno
 
 CONFLICTS = "source_conflict"
 """The audit whose values on answers say which passages they concern."""
+ARRIVES_WITHIN = 3600 * 10**9
+"""Nanoseconds after the end of an answer in which its retriever's span may still arrive."""
 _PAGE = 100
 _WITHDRAWN = {"label": "NONE", "explanation": "Withdrawn: no longer found."}
 
@@ -32,6 +35,11 @@ query ($condition: String, $after: String) {
       }
     } }
   } } }
+}
+"""
+_THERE = """
+query ($condition: String) {
+  node(id: %s) { ... on Project { spans(first: %d, filterCondition: $condition) { edges { node { spanId } } } } }
 }
 """
 _WRITE = """
@@ -62,7 +70,7 @@ class _Retrievals:
     standing: dict[_Place, dict[str, Any]] = field(default_factory=dict)
 
 
-def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
+def update(server: Server, annotations: Sequence[Annotation]) -> tuple[list[str], list[str]]:
     """Annotate the documents that `annotations` concern, and make ``NONE`` what they no longer concern.
 
     Only what differs is written, and of several answers on one document the worst. A passage that is not one document
@@ -73,7 +81,8 @@ def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
         annotations: Values on answer spans, withdrawn ones too.
 
     Returns:
-        Phoenix's ids of those made ``NONE``, to be deleted.
+        Phoenix's ids of those made ``NONE``, to be deleted; and the ids of `annotations` that are to be written again,
+        as a span they speak of has not arrived.
 
     Raises:
         ConfigError: there is no such project.
@@ -104,7 +113,7 @@ def update(server: Server, annotations: Sequence[Annotation]) -> list[str]:
     ]
     for at in range(0, len(rows), BATCH):
         _write(server, rows[at : at + BATCH])
-    return [stands["id"] for stands in gone.values()]
+    return [stands["id"] for stands in gone.values()], _early(server, annotations, found)
 
 
 def _read(server: Server, trace_ids: Sequence[str], found: _Retrievals) -> None:
@@ -118,6 +127,25 @@ def _read(server: Server, trace_ids: Sequence[str], found: _Retrievals) -> None:
         if not (spans.get("pageInfo") or {}).get("hasNextPage"):
             break
         values = {**values, "after": spans["pageInfo"]["endCursor"]}
+
+
+def _early(server: Server, annotations: Sequence[Annotation], found: _Retrievals) -> list[str]:
+    """The ids of values of which a span is not there, with or without documents, and may still arrive."""
+    recent = time.time_ns() - ARRIVES_WITHIN
+    missing = {
+        one.id: absent
+        for one in annotations
+        if not one.withdrawn and (one.end or 0) > recent
+        if (absent := {mark.span_ref.partition(":")[2] for mark in one.passages} - found.ids.keys())
+    }
+    asked = sorted(set().union(*missing.values()))
+    there: set[str] = set()
+    for at in range(0, len(asked), _PAGE):
+        query = _THERE % (json.dumps(server.project.id), _PAGE)
+        some = server.graphql(query, condition=f"span_id in {asked[at : at + _PAGE]!r}")
+        edges = ((some.get("node") or {}).get("spans") or {}).get("edges") or ()
+        there.update(edge["node"]["spanId"] for edge in edges)
+    return [one for one, absent in missing.items() if absent - there]
 
 
 def _note(span: dict[str, Any], found: _Retrievals) -> None:

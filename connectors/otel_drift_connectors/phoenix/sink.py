@@ -155,7 +155,9 @@ class PhoenixSink:
         if not about:
             return []
         try:
-            self._delete(documents.update(self._server, about))
+            gone, early = documents.update(self._server, about)
+            self._delete(gone)
+            return [Rejection(one, "Phoenix does not have its passages' span yet", retryable=True) for one in early]
         except RetryablePlatformError:
             return [
                 Rejection(one.id, "Phoenix did not take what it says of documents", retryable=True) for one in about
