@@ -79,7 +79,7 @@ class Ledger(Desk):
             return runs.begin(connection, description)
 
     def end_run(self, run_id: int, totals: Mapping[str, Any]) -> None:
-        """Note that a run came to its end; a run without one was cut short."""
+        """Note that a run came to its end; one without is under way, or was cut short."""
         from otel_drift.ledger import runs
 
         with self._database.writing() as connection:

@@ -104,7 +104,7 @@ def print_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
         outcomes = ", ".join(
             f"{number} {outcome_words(name)}" for name, number in (totals.get("outcomes") or {}).items()
         )
-        state = "" if run["ended"] else "  (cut short)"
+        state = "" if run["ended"] else "  (under way, or cut short)"
         paths = " ".join(map(str, run["description"].get("paths") or ()))
         paper.line(
             f"{moment(run['started'])}{state}  {count(run['units'], 'unit')}",

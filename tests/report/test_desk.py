@@ -41,6 +41,11 @@ def test_outcomes_of_a_run_are_words() -> None:
     assert "56 units: 45 clean, 1 with findings, 10 not applicable" in text
 
 
+def test_a_run_without_an_end_may_be_under_way() -> None:
+    text = printed(lambda on: print_runs(on, [RUN | {"ended": None}]), terminal=False)
+    assert "(under way, or cut short)  56 units" in text
+
+
 def test_the_claim_is_the_answers_words_and_those_of_passages_are_called_so() -> None:
     finding = {
         "turn_number": 2, "span_ref": "t:s", "earlier_turn": None, "earlier_ref": None, "confidence": 0.8,
