@@ -273,6 +273,8 @@ def test_a_record_that_was_only_put_right_is_not_passed_over(otel_drift: Run, ex
     run = otel_drift("inspect", "odd.json", "--format", "json")
 
     assert run.returncode == 0
+    assert "odd.json" in run.stderr
+    assert "passed over" not in run.stderr
     assert "ends before it starts" in run.stderr
 
 

@@ -206,6 +206,20 @@ def test_broken_spans_are_named_and_the_rest_is_audited(run: Run, tmp_path: Path
     assert "1 broken records or files were passed over" in run("inspect", "sqlite-traces:t.db", status=3).stderr
 
 
+def test_inspect_says_why_a_platform_shows_no_session(run: Run, tmp_path: Path) -> None:
+    fill(tmp_path / "t.db", conversation("s1"))
+
+    for asked, said in {
+        ("--session", "s2"): "there is no session 's2'",
+        ("--since", "1m"): "no session was active in the time asked for",
+        ("--since", "24h", "--environment", "nowhere"): "1 session of other environments",
+    }.items():
+        told = run("inspect", "sqlite-traces:t.db", *asked).stderr
+        assert said in told
+        assert "Expected OTLP" not in told
+        assert "No chat found" not in told
+
+
 def test_a_sink_that_is_down_stops_nothing_and_gets_its_due_later(run: Run, tmp_path: Path) -> None:
     """Another sink is written, the reading goes on, and a source that is down stops no delivery."""
     fill(tmp_path / "t.db", conversation("s1"))

@@ -174,7 +174,9 @@ def _audit(asked: Asked, html: Path | None) -> int:
         if html is not None:
             run = {"judge": line.judge.name, "judge_note": line.judge.note, "paths": asked.sources}
             page = stack.enter_context(HtmlReport(html, title="otel-drift audit", run=run, links=links))
-        for warning in check_sinks(sinks):
+        # Where the platform that is read is down, that is told once, in the end.
+        others = {name: sink for name, sink in sinks.items() if failure is None or name != source.name}
+        for warning in check_sinks(others):
             warn(notes, warning)
         try:
             if failure is not None:
@@ -197,7 +199,8 @@ def _audit(asked: Asked, html: Path | None) -> int:
         line.ledger.end_run(line.run_id, totals.record())
     if failure is None or totals.units:
         timeline.print_totals(notes, totals.record(), judge=line.judge)
-    for why in left_out(line, spans=source.span_count, audited=totals.units) if failure is None else ():
+    left = left_out(line.choice, spans=source.span_count, audited=totals.units, not_sampled=line.not_sampled)
+    for why in left if failure is None else ():
         notes.print(f"otel-drift: {why}", soft_wrap=True)
     if totals.stored_failures and not line.judge.embedded:
         notes.print(
@@ -237,5 +240,6 @@ def _show_plan(asked: Asked) -> None:
                     planning.print_plan(console, name, session, plan, write=bool(settings.output.sinks))
         limits = {"max_cost": settings.run.max_cost, "max_calls": settings.run.max_calls, "sample": line.sample}
         planning.print_plan_totals(stderr_console(), total, line.judge, limits, settings.output.sinks)
-        for why in left_out(line, spans=source.span_count, audited=total.checks):
+        left = left_out(line.choice, spans=source.span_count, audited=total.checks, not_sampled=line.not_sampled)
+        for why in left:
             stderr_console().print(f"otel-drift: {why}", soft_wrap=True)

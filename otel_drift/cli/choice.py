@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_drift.config import PullSettings, Settings
     from otel_drift.pipeline import Line
     from otel_drift.protocols import Window
-    from otel_drift.selection import Selection
+    from otel_drift.selection import Choice, Selection
 
 FIRST_TIME = DAY
 """How far back the first run on a platform reads."""
@@ -192,11 +192,10 @@ def advance(line: Line, source: Reading, settings: Settings, *, held: int | None
         line.ledger.set_cursor(name, str(reached))
 
 
-def left_out(line: Line, *, spans: int, audited: int) -> list[str]:
+def left_out(choice: Choice | None, *, spans: int, audited: int, not_sampled: int = 0) -> list[str]:
     """Which sessions were read and not audited, and why, a sentence each; or why there is none, of so many spans."""
     from otel_drift.report.wording import count
 
-    choice = line.choice
     if choice is None:
         return []
     reasons = {
@@ -206,8 +205,8 @@ def left_out(line: Line, *, spans: int, audited: int) -> list[str]:
     }
     counts = choice.left_out
     told = [f"{count(counts[code], 'session')} {why}" for code, why in reasons.items() if counts[code]]
-    if line.not_sampled:
-        told.append(f"{count(line.not_sampled, 'session')} outside the share of --sample")
+    if not_sampled:
+        told.append(f"{count(not_sampled, 'session')} outside the share of --sample")
     told += [f"there is no session {name!r}" for name in sorted(choice.missing)]
     if audited or told:
         return told

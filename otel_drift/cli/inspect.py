@@ -41,7 +41,7 @@ def inspect(
 ) -> None:
     """Show sessions, turns and passages, where each was read, and what is missing. The first thing to run."""
     from otel_drift import sessions
-    from otel_drift.cli.choice import pull_overrides, window
+    from otel_drift.cli.choice import left_out, pull_overrides, window
     from otel_drift.cli.sources import Reading
     from otel_drift.config import load_settings
     from otel_drift.report import inspection
@@ -67,8 +67,16 @@ def inspect(
                 write_json_line(sessions.session_json(one))
             else:
                 inspection.print_session(console, one)
+    explained = bool(choice.left_out or choice.missing or (source.windowed and not source.span_count))
     inspection.print_inspection_totals(
-        stderr_console(), spans=source.span_count, sessions=count, turns=turns, problems=source.problem_count
+        stderr_console(),
+        spans=source.span_count,
+        sessions=count,
+        turns=turns,
+        problems=source.lost_count,
+        explained=explained,
     )
+    for why in left_out(choice, spans=source.span_count, audited=count) if explained else ():
+        stderr_console().print(f"otel-drift: {why}", soft_wrap=True)
     if source.lost_count:
         raise typer.Exit(3)

@@ -155,14 +155,11 @@ class Reading:
     def _say_problems(self) -> None:
         if own := getattr(self.source, "own_results", 0):
             warn(self._console, f"{own} of otel-drift's own results lie among the input and were passed over")
-        if self.problem_count and self.span_count:
-            further = self.problem_count - self._shown.total()
-            named = f", the others like these ({further} further)" if further else ""
-            warn(
-                self._console,
-                f"{self.problem_count} broken records or files were passed over{named}; the rest was read",
-            )
-        if self.problem_count and not self.span_count:
+        if self.span_count and (further := self.problem_count - self._shown.total()):
+            warn(self._console, f"{further} further problems like these are not shown")
+        if self.span_count and self.lost_count:
+            warn(self._console, f"{self.lost_count} broken records or files were passed over; the rest was read")
+        if not self.span_count and (self.lost_count if self.platform else self.problem_count):
             raise SourceError(f"nothing could be read: no {'trace' if self.platform else 'file'} given holds a span")
 
 

@@ -45,7 +45,14 @@ def print_session(console: Console, session: Session) -> None:
 
 
 def print_inspection_totals(
-    console: Console, *, spans: int, sessions: int, turns: int, problems: int = 0, files: int | None = None
+    console: Console,
+    *,
+    spans: int,
+    sessions: int,
+    turns: int,
+    problems: int = 0,
+    files: int | None = None,
+    explained: bool = False,
 ) -> None:
     """Print the last lines of `inspect`: how much was read and found, and what to do when nothing was.
 
@@ -56,12 +63,15 @@ def print_inspection_totals(
         turns: Turns of all sessions.
         problems: Broken records or files passed over (each was named when it was met).
         files: Files read, where the source counts them.
+        explained: Whether it is said elsewhere why there is nothing.
     """
     paper = Paper(console)
     read = count(spans, "span") + (f" in {count(files, 'file')}" if files is not None else "")
     paper.rule([("otel-drift", "bold")], f"{read} · {count(sessions, 'session')} · {count(turns, 'turn')}")
     if problems:
         paper.line((f"{count(problems, 'broken record')} passed over", "bold yellow"), gutter=_INDENT)
+    if explained:
+        return
     if not spans:
         paper.line(
             "No spans found. Expected OTLP JSON (one request, several, or JSON lines), OTLP protobuf, either gzipped, ",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from otel_drift import retry
+from otel_drift.cli import app
 from otel_drift.errors import ConfigError, PlatformError, RecordError
 from otel_drift.model import Span
 from otel_drift.platform import Answer, Platform
@@ -134,6 +138,17 @@ def test_a_server_that_fails_leaves_everything_owed(monkeypatch: pytest.MonkeyPa
     answering(monkeypatch, (503, b""))
     with retry.testing(), pytest.raises(PlatformError, match="failed \\(503\\)"):
         PhoenixSink(TARGET).write(annotations())
+
+
+def test_a_server_that_is_down_is_told_of_once(tmp_path: Path) -> None:
+    """Not also as the sink that the findings would go back to."""
+    words = ["audit", "phoenix:http://127.0.0.1:1?project=x", "--since", "24h", "--ledger", str(tmp_path / "l.db")]
+    importlib.import_module("otel_drift.cli.audit")  # where `main` finds the command
+    with retry.testing():
+        done = CliRunner().invoke(app, words)
+
+    assert done.exit_code == 3
+    assert done.output.count("cannot be reached") == 1
 
 
 def test_broken_spans_are_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

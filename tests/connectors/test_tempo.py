@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -292,6 +294,20 @@ def test_traces_too_large_or_gone_are_told_and_the_others_read(tempo: Tempo) -> 
     told = {one.record: one.reason for one in problems}
     assert "max_bytes_per_trace" in told[first]
     assert "not by its id" in told[second]
+
+
+def test_traces_that_cannot_be_read_yet_fail_no_command(
+    tempo: Tempo, otel_drift: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    spans = talk(tempo, "s", ends=time.time_ns() - HOUR)
+    tempo.has_v2 = False
+    tempo.vanished = {span.trace_id for span in spans}
+
+    run = otel_drift("inspect", f"tempo:{tempo.url}", "--since", "24h")
+
+    assert run.returncode == 0, run.stderr
+    assert "not by its id" in run.stderr
+    assert "passed over" not in run.stderr
 
 
 def test_a_root_that_has_not_come_yet_and_late_spans(tempo: Tempo) -> None:
