@@ -39,7 +39,7 @@ def find_passages(text: str, pattern: str | None = None, seconds: float = 0.25, 
     offset = 0 if whole else _past_example(text)
     body = text[offset:] if offset else text
     for form in (tags, json_list, content_blocks, brackets, named):
-        found = form(body)
+        found = form(body, whole) if form in (brackets, named) else form(body)
         if found is not None and found.documents:
             return _placed(found, offset)
     within = enclosed(body, in_section)

@@ -10,7 +10,8 @@ from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import structured
 from otel_drift.sessions.prompt_found import IDENTIFIER, KEY_LINE, PIECE_KEY, Found, described, fields_of, own_id
 from otel_drift.sessions.prompt_marks import between
-from otel_drift.sessions.prompt_sections import RULE
+from otel_drift.sessions.prompt_paragraphs import has_code, together
+from otel_drift.sessions.prompt_sections import RULE, names_material
 
 _NUMBERED = re.compile(r"^[ \t]*(?P<label>\d{1,3})[.)][ \t]+", re.MULTILINE)
 
@@ -122,6 +123,8 @@ def listed(text: str, start: int, end: int) -> Found | None:
 
 def ruled(text: str, start: int, end: int) -> Found | None:
     """Passages with a rule (``---``, ``=====``) between them."""
+    if has_code(text[start:end]):
+        return None
     pieces = [p for p in RULE.split(text[start:end]) if p.strip() and not _ANNOUNCING.fullmatch(p.strip())]
     if len(pieces) < 2 and (
         not pieces or RULE.search(text, start, end) is None or not PIECE_KEY.match(pieces[0].strip())
@@ -197,15 +200,18 @@ def _is_passage(line: str) -> bool:
 
 def paragraphs(text: str, start: int, end: int) -> Found | None:
     """Paragraphs (or whole lines) of a section of passages."""
-    body = RULE.sub("\n\n", text[start:end])
+    body = text[start:end]
+    body = body if has_code(body) else RULE.sub("\n\n", body)
     pieces = [p.strip() for p in re.split(r"\n[ \t]*\n", body) if p.strip()]
     lines = [line.strip() for line in pieces[0].splitlines()] if len(pieces) == 1 else []
     if len(lines) > 1 and all(map(_is_passage, lines)):
         pieces = lines  # one passage a line
     if len(pieces) > 1:
-        pieces = [p for p in pieces if not _ANNOUNCING.fullmatch(p)] or pieces
+        pieces = [p for p in pieces if not (_ANNOUNCING.fullmatch(p) and names_material(p))] or pieces
     if all(len(p) > 2 and (p[0], p[-1]) in _QUOTES for p in pieces):
         pieces = [p[1:-1] for p in pieces]
+    elif pieces is not lines:
+        pieces = together(pieces)
     documents = tuple((_VALUE.search(p) and described(p)) or Document(None, p) for p in pieces)
     return Found(documents, start, end, "paragraphs") if pieces else None
 

@@ -93,6 +93,13 @@ _ABOUT = {
 }  # fmt: skip
 
 
+def is_about(line: str) -> bool:
+    """Whether a line says what describes a passage (its source, its date)."""
+    match = PIECE_KEY.fullmatch(line.strip())
+    key = match["key"].strip().lower().replace("_", " ") if match else ""
+    return match is not None and key in _ABOUT and bool(match["value"].strip()) and not _PROSE.fullmatch(match["value"])
+
+
 _PROSE = re.compile(r"\S+(?:[ \t]+\S+){3,}[.!?]")
 """A sentence names no source, file or title."""
 

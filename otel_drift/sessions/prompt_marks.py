@@ -7,8 +7,9 @@ import re
 
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
-from otel_drift.sessions.prompt_found import Found, own_id
-from otel_drift.sessions.prompt_sections import END, may_hold_rules, without_rules
+from otel_drift.sessions.prompt_found import Found, described, is_about, own_id
+from otel_drift.sessions.prompt_paragraphs import goes_on_with, opens_code, without_outer_rules
+from otel_drift.sessions.prompt_sections import END, may_hold_rules
 
 _BRACKET = re.compile(
     r"^[ \t]*(?:[-*•][ \t]+|#?\d{1,3}[.)]?[ \t]+(?=\[[^\]\n]*\d))?(?:\*\*)?"
@@ -42,12 +43,12 @@ _CLOSING = re.compile(r"\n?[ \t]*\[(?:/|END[ \t])[^\[\]\n]{1,80}\][ \t]*\Z", re.
 _GUILLEMETS = ("«", "»")
 
 
-def brackets(text: str) -> Found | None:
+def brackets(text: str, whole: bool = False) -> Found | None:
     """``[id] text``, ``[n] text`` at the start of lines."""
     if "[" not in text and "【" not in text:
         return None
     marks = [m for m in _BRACKET.finditer(text) if _is_label(m["label"])]
-    return between(text, marks, "brackets")
+    return between(text, marks, "brackets", whole)
 
 
 def _is_label(label: str) -> bool:
@@ -60,7 +61,7 @@ def _is_label(label: str) -> bool:
 _KIND = re.compile(r"(?:document|source|passage|doc|chunk|excerpt)\b", re.IGNORECASE)
 
 
-def named(text: str) -> Found | None:
+def named(text: str, whole: bool = False) -> Found | None:
     """``Document n: text``, ``Source id: text``, ``[Passage n (id: …)]: text``."""
     if not any(closing in text for closing in ":-=)"):
         return None
@@ -71,11 +72,11 @@ def named(text: str) -> Found | None:
     ]
     if not marks:
         return None
-    return between(text, marks, "named")
+    return between(text, marks, "named", whole)
 
 
-def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
-    """The passages that stand between `marks` and behind the last one."""
+def between(text: str, marks: list[re.Match[str]], form: str, whole: bool = False) -> Found | None:
+    """The passages that stand between `marks` and behind the last one; if `whole`, nothing else follows them."""
     if not marks:
         return None
     documents = []
@@ -86,9 +87,9 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         stop = marks[index + 1].start() if index + 1 < len(marks) else len(text)
         body = text[mark.end() : stop]
         if index + 1 == len(marks):
-            body = until_end(body, inner_blank or len(marks) == 1)
+            body = body if whole else until_end(body, inner_blank or len(marks) == 1)
             last_end = mark.end() + len(body)
-        body = (without_rules(body) if ruled else body).strip()
+        body = (without_outer_rules(body) if ruled else body).strip()
         if body.endswith("]"):
             body = _CLOSING.sub("", body).strip()
         if body[:1] == _GUILLEMETS[0] and body[-1:] == _GUILLEMETS[1]:
@@ -116,7 +117,7 @@ def between(text: str, marks: list[re.Match[str]], form: str) -> Found | None:
         if body:
             documents.append(Document(own_id(label), body, score, title, source))
     if form == "named":
-        documents = _without_titles(documents, marks)
+        documents = _with_key_lines(_without_titles(documents, marks))
     documents = _without_notes(documents)
     return Found(tuple(documents), marks[0].start(), last_end, form) if documents else None
 
@@ -146,6 +147,16 @@ def _without_titles(documents: list[Document], marks: list[re.Match[str]]) -> li
     ]
 
 
+def _with_key_lines(documents: list[Document]) -> list[Document]:
+    """Where every text begins with a line such as ``URL: …``, these lines describe the passages."""
+    if not documents or not all(is_about((d.text or "").partition("\n")[0]) for d in documents):
+        return documents
+    found = [(d, described(d.text or "", headed=False)) for d in documents]
+    return [
+        d if about is None else about._replace(id=d.id or about.id, title=d.title or about.title) for d, about in found
+    ]
+
+
 _NOTE = re.compile(r"\((?P<note>[^()\n]{2,80})\):?[ \t]+(?=\S)")
 
 
@@ -165,9 +176,12 @@ def _without_notes(documents: list[Document]) -> list[Document]:
 
 def until_end(body: str, may_have_blank: bool) -> str:
     """`body` up to where the prompt's template goes on."""
-    end = END.search(body)
-    if end is not None and end.start() > 0:
-        body = body[: end.start()]
-    if not may_have_blank:
-        body = body.split("\n\n", 1)[0]
-    return body
+    ends = (end.start() for end in END.finditer(body) if end.start() > 0)
+    stop = next((end for end in ends if not opens_code(body[:end])), None)
+    body = body if stop is None else body[:stop]
+    if may_have_blank:
+        return body
+    stop = body.find("\n\n")
+    while stop >= 0 and goes_on_with(body[:stop], body[stop:].strip("\n")):
+        stop = body.find("\n\n", stop + 2)
+    return body if stop < 0 else body[:stop]

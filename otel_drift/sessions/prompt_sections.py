@@ -57,11 +57,6 @@ def may_hold_rules(text: str) -> bool:
     return any(rule in text for rule in _RULES)
 
 
-def without_rules(text: str) -> str:
-    """`text` with the rules taken out."""
-    return RULE.sub("", text) if may_hold_rules(text) else text
-
-
 _LABELS = (
     r"question|query|human|answer|helpful answer|final answer|user(?:'s)?(?: question| query| message| input)?|"
     r"response|assistant|chat history|history|(?:previous |current )?conversation(?: history| so far)?|"

@@ -1,0 +1,63 @@
+"""Sessions: which paragraphs of retrieved text belong together, because one of them cannot stand alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from otel_drift.sessions.prompt_sections import RULE
+
+_FENCE = re.compile(r"^[ \t]*`{3,}\w*[ \t]*$", re.MULTILINE)
+_ITEM = re.compile(r"[ \t]*(?:[-*•|>][ \t]?|\(?(?:\d{1,2}|[a-z])[.)][ \t])|[ \t]*`{3,}")
+_ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।", '."', ".)", '!"', '?"', ".”", ".»")
+HEADING = 60
+"""How long (characters) a line without a full stop is at most, for it to be the heading of what is below it."""
+
+
+def together(paragraphs: Sequence[str]) -> list[str]:
+    """The paragraphs, those joined that a heading, a list, a table or a block of code makes one text."""
+    titled = any(p.endswith(_ENDS) for p in paragraphs)  # else none of them ends like a sentence
+    joined: list[str] = []
+    for paragraph in paragraphs:
+        if joined and goes_on_with(joined[-1], paragraph, titled):
+            joined[-1] += "\n\n" + paragraph
+        else:
+            joined.append(paragraph)
+    return joined
+
+
+def goes_on_with(before: str, after: str, titled: bool = True) -> bool:
+    """Whether a text goes on with the paragraph `after`; `titled`: whether a line without a full stop is a heading."""
+    if opens_code(before):
+        return True
+    lines = before.rstrip().rsplit("\n\n", 1)[-1].strip("\n").split("\n")
+    last = lines[-1].strip()
+    if last.endswith((":", "：", "،", ",", ";")) or last[:1] == "|" or _ITEM.match(after):
+        return True
+    return titled and len(lines) == 1 and len(last) <= min(HEADING, len(after)) and not last.endswith(_ENDS)
+
+
+def opens_code(text: str) -> bool:
+    """Whether a text ends inside a block of code."""
+    return len(_FENCE.findall(text)) % 2 == 1
+
+
+def without_outer_rules(text: str) -> str:
+    """A passage without the rules above and below it; rules and blocks of code inside it are its own."""
+    lines = text.strip("\n").split("\n")
+    fences = sum(1 for line in lines if _FENCE.match(line))
+    fenced = fences == 2 and _FENCE.match(lines[0]) and _FENCE.match(lines[-1])
+    code = fences % 2 == 0 and not fenced
+    while lines and RULE.fullmatch(lines[-1]) and not (code and _FENCE.match(lines[-1])):
+        lines.pop()
+        while lines and not lines[-1].strip():
+            lines.pop()
+    while lines and RULE.fullmatch(lines[0]) and not (code and _FENCE.match(lines[0])):
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+def has_code(text: str) -> bool:
+    """Whether lines of backticks are around blocks of code, and no rules."""
+    fences = _FENCE.findall(text)
+    return len(fences) > 1 and len(fences) % 2 == 0 and any(fence.strip().strip("`") for fence in fences)
