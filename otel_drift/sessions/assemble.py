@@ -115,7 +115,9 @@ def _without_echoes(units: list[Unit]) -> list[Unit]:
     def repeats(unit: Unit) -> bool:
         if unit.calls or unit.has_sources or any(n.step.kind == "embedding" for n in unit.nodes):
             return False
-        return not unit.user or fold(unit.user) in asked or fold(unit.answer or "") in said
+        if unit.user and fold(unit.user) not in asked and fold(unit.answer or "") not in said:
+            return False
+        return not _returns_documents(unit)
 
     return [unit for unit in units if not repeats(unit)]
 

@@ -374,6 +374,14 @@ def _current(unit: Unit) -> list[ChatMessage]:
     return found
 
 
+def _was_given(step: Step, unit: Unit) -> bool:
+    """Whether a chain that seems to have run after the call returned what the call was given: clocks differ."""
+    if not isinstance(step.output, list | dict):
+        return False
+    texts = [d.text for d in read_documents(step.output, strings=True) or () if d.text]
+    return any(text in m.text for text in texts[:8] for m in unit.given)
+
+
 def _chain_sources(unit: Unit, sources: Sequence[Source], known: bool) -> list[Source]:
     """Chains that return documents: custom retrievers (texts) and custom rerankers (ids and scores only).
 
@@ -382,9 +390,9 @@ def _chain_sources(unit: Unit, sources: Sequence[Source], known: bool) -> list[S
     found: list[Source] = []
     ran = bool(sources)
     last_call = unit.call.span.start if unit.call is not None else unit.end
-    for node in unit.nodes:
+    for node in (*unit.nodes, *unit.extra):
         step = node.step
-        if step.kind != "chain" or node.calls or step.span.start > last_call:
+        if step.kind != "chain" or node.calls or (step.span.start > last_call and not _was_given(step, unit)):
             continue
         if known and not _ranks(step.span.name):
             continue

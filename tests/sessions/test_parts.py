@@ -80,3 +80,42 @@ def test_a_search_that_lost_its_parent_within_the_turns_time(search: Any) -> Non
     session = one(*traces)
     assert said(session) == TURNS
     assert [[text for _, text in found] for found in evidence(session)] == FOUND
+
+
+def listing(k: int, name: str = "retrieve.task") -> tuple[str, dict[str, Any]]:
+    """An application's own function that returns the passages of turn k, and has no span below it."""
+    output = json.dumps([{"id": f"d{n}", "text": text} for n, text in enumerate(FOUND[k])])
+    return name, {"traceloop.span.kind": "task", "traceloop.association.properties.session_id": "s",
+                  "traceloop.entity.input": json.dumps({"args": [TURNS[k][0]], "kwargs": {}}),
+                  "traceloop.entity.output": output}  # fmt: skip
+
+
+def test_an_own_function_in_a_trace_of_its_own_keeps_the_ids() -> None:
+    traces = []
+    for k in range(2):
+        search = Trace(40.0 * k)
+        search.add(*listing(k))
+        traces += [search, answering(k, 40.0 * k + 2)]
+    assert evidence(one(*traces)) == [[("d0", FOUND[0][0])], [("d0", FOUND[1][0])]]
+
+
+@pytest.mark.parametrize("late", [-3, 0, 3], ids=lambda s: f"{s}s")
+def test_an_own_function_of_the_same_trace_whose_clock_is_off(late: int) -> None:
+    traces = []
+    for k in range(2):
+        call = answering(k, 40.0 * k + 3)
+        root = call.add("turn", {"session.id": "s"}, at=40.0 * k, lasts=9.0)
+        call.spans[0] = dataclasses.replace(call.spans[0], parent_id=root)
+        call.add(*listing(k), root, at=40.0 * k + 2 + late)
+        traces.append(call)
+    session = one(*traces)
+    assert said(session) == TURNS[:2]
+    assert evidence(session) == [[("d0", FOUND[0][0])], [("d0", FOUND[1][0])]]
+
+
+def test_what_a_function_returns_after_the_answer_was_not_given() -> None:
+    call = answering(0, 3.0)
+    root = call.add("turn", {"session.id": "s"}, at=0.0, lasts=9.0)
+    call.spans[0] = dataclasses.replace(call.spans[0], parent_id=root)
+    call.add(*listing(1, "find_related_articles.task"), root, at=6.0)
+    assert [text for _, text in evidence(one(call))[0]] == FOUND[0]
