@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 TWO := -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# What a shell sets up for other Pythons is not meant for $(VENV): an older pip on PYTHONPATH, say, would install it.
+unexport PYTHONPATH PYTHONHOME PYTHONWARNINGS
+
 .PHONY: demo test test-wheel lint bench soak clean
 
 demo: $(VENV)/.installed  ## audit the example traces with the embedded judge and show the result
