@@ -176,12 +176,12 @@ def _claim(paper: Paper, name: str, turn: int, ref: str | None, quotes: Sequence
 
 
 def _sentences(paper: Paper, report: Mapping[str, Any]) -> None:
-    """The sentences of a long answer that are not fully grounded."""
+    """The sentences of a long answer that are not fully grounded, counted from 1 as everywhere people look."""
     for one in report.get("sentence_by_sentence_analysis") or ():
         status = str(one.get("grounding_status"))
         if status != "fully_grounded":
             paper.line(
-                (f"sentence {one.get('sentence_index')} {words(status)}: ", GROUNDING_STYLES.get(status.upper(), "")),
+                (f"sentence {one['sentence_index'] + 1} {words(status)}: ", GROUNDING_STYLES.get(status.upper(), "")),
                 f"“{one.get('sentence_text')}”",
                 f"  {one.get('drift_explanation') or ''}",
                 gutter=_label(paper, "flagged"),

@@ -22,6 +22,7 @@ RUN = {
     "totals": {"outcomes": {"clean": 45, "findings": 1, "not_applicable": 10}},
     "description": {"judge": "rules", "paths": ["examples/traces"]},
 }  # fmt: skip
+REST = {"judge": "", "reason": None, "erased": None, "report": None, "packet": None, "passages": (), "history": ()}
 LISTS: list[tuple[Callable[[Console, Any], None], Any, int]] = [
     (print_items, [ITEM, ITEM], 18), (print_mutes, [MUTE, MUTE], 6), (print_runs, [RUN, RUN], 6),
 ]  # fmt: skip
@@ -46,13 +47,24 @@ def test_a_run_without_an_end_may_be_under_way() -> None:
     assert "(under way, or cut short)  56 units" in text
 
 
+def test_sentences_are_counted_from_one() -> None:
+    weak = {
+        "sentence_index": 19,
+        "sentence_text": "Rust.",
+        "grounding_status": "ungrounded",
+        "drift_explanation": "No.",
+    }
+    report = {"sentence_by_sentence_analysis": [weak]}
+    text = printed(lambda on: print_item(on, {**ITEM, **REST, "finding": None, "report": report}), terminal=False)
+    assert "sentence 20 ungrounded: “Rust.”  No." in text
+
+
 def test_the_claim_is_the_answers_words_and_those_of_passages_are_called_so() -> None:
     finding = {
         "turn_number": 2, "span_ref": "t:s", "earlier_turn": None, "earlier_ref": None, "confidence": 0.8,
         "likely_cause": None, "explanation": "Maybe.", "quotes": ["Ten days.", "Fourteen days.", "For ten days [1]."],
     }  # fmt: skip
-    rest = {"judge": "", "reason": None, "erased": None, "report": None, "packet": None, "passages": (), "history": ()}
-    text = printed(lambda on: print_item(on, {**ITEM, **rest, "finding": finding}), terminal=False)
+    text = printed(lambda on: print_item(on, {**ITEM, **REST, "finding": finding}), terminal=False)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[-4:] == [
         "claim turn 2 “For ten days [1].”",
@@ -62,6 +74,6 @@ def test_the_claim_is_the_answers_words_and_those_of_passages_are_called_so() ->
     ]
 
     both = {**finding, "earlier_turn": 1, "earlier_ref": "t:e", "quotes": ["30 days.", "60 days."]}
-    text = printed(lambda on: print_item(on, {**ITEM, **rest, "finding": both}), terminal=False)
+    text = printed(lambda on: print_item(on, {**ITEM, **REST, "finding": both}), terminal=False)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[-4:] == ["earlier turn 1 “30 days.”", "span t:e", "later turn 2 “60 days.”", "span t:s"]
