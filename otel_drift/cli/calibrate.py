@@ -158,10 +158,10 @@ def _expected(read: Labels, bench: Bench) -> dict[str, Any]:
 
 
 def _priced(expected: dict[str, Any]) -> str:
-    price = "price unknown" if expected["cost"] is None else f"about {expected['cost']:.4f} $"
+    price = "price unknown" if expected["cost"] is None else f"about ${expected['cost']:.4f}"
     return (
-        f"{expected['items']} items: {expected['calls']} calls at first, about {expected['input_tokens']} tokens in "
-        f"and {expected['output_tokens']} out, {price}; answers in the ledger cost nothing"
+        f"{expected['items']} items: {expected['calls']} calls at first, about {expected['input_tokens']:,} tokens in "
+        f"and {expected['output_tokens']:,} out, {price}; answers in the ledger cost nothing"
     )
 
 
