@@ -8,7 +8,7 @@ import re
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 from otel_drift.sessions.prompt_found import Found, described, is_about, own_id
-from otel_drift.sessions.prompt_paragraphs import goes_on_with, opens_code, without_outer_rules
+from otel_drift.sessions.prompt_paragraphs import first_text, outside_code, without_outer_rules
 from otel_drift.sessions.prompt_sections import END, may_hold_rules
 
 _BRACKET = re.compile(
@@ -176,12 +176,6 @@ def _without_notes(documents: list[Document]) -> list[Document]:
 
 def until_end(body: str, may_have_blank: bool) -> str:
     """`body` up to where the prompt's template goes on."""
-    ends = (end.start() for end in END.finditer(body) if end.start() > 0)
-    stop = next((end for end in ends if not opens_code(body[:end])), None)
+    stop = outside_code(body, (end.start() for end in END.finditer(body) if end.start() > 0))
     body = body if stop is None else body[:stop]
-    if may_have_blank:
-        return body
-    stop = body.find("\n\n")
-    while stop >= 0 and goes_on_with(body[:stop], body[stop:].strip("\n")):
-        stop = body.find("\n\n", stop + 2)
-    return body if stop < 0 else body[:stop]
+    return body if may_have_blank else first_text(body)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 from otel_drift.sessions.prompt_sections import RULE
 
@@ -17,29 +19,41 @@ HEADING = 60
 def together(paragraphs: Sequence[str]) -> list[str]:
     """The paragraphs, those joined that a heading, a list, a table or a block of code makes one text."""
     titled = any(p.endswith(_ENDS) for p in paragraphs)  # else none of them ends like a sentence
-    joined: list[str] = []
+    joined: list[list[str]] = []
+    code = False
     for paragraph in paragraphs:
-        if joined and goes_on_with(joined[-1], paragraph, titled):
-            joined[-1] += "\n\n" + paragraph
+        if joined and (code or _goes_on(joined[-1][-1], paragraph, titled)):
+            joined[-1].append(paragraph)
         else:
-            joined.append(paragraph)
-    return joined
+            joined.append([paragraph])
+        code ^= len(_FENCE.findall(paragraph)) % 2 == 1
+    return ["\n\n".join(parts) for parts in joined]
 
 
-def goes_on_with(before: str, after: str, titled: bool = True) -> bool:
+def first_text(text: str) -> str:
+    """The first of the texts that blank lines are between."""
+    paragraphs = text.split("\n\n")
+    code = False
+    for count, (before, after) in enumerate(itertools.pairwise(paragraphs), 1):
+        code ^= len(_FENCE.findall(before)) % 2 == 1
+        if not code and not _goes_on(before, after.strip("\n"), True):
+            return "\n\n".join(paragraphs[:count])
+    return text
+
+
+def _goes_on(before: str, after: str, titled: bool) -> bool:
     """Whether a text goes on with the paragraph `after`; `titled`: whether a line without a full stop is a heading."""
-    if opens_code(before):
-        return True
-    lines = before.rstrip().rsplit("\n\n", 1)[-1].strip("\n").split("\n")
+    lines = before.strip("\n").split("\n")
     last = lines[-1].strip()
     if last.endswith((":", "：", "،", ",", ";")) or last[:1] == "|" or _ITEM.match(after):
         return True
-    return titled and len(lines) == 1 and len(last) <= min(HEADING, len(after)) and not last.endswith(_ENDS)
+    return titled and len(lines) == 1 and 0 < len(last) <= min(HEADING, len(after)) and not last.endswith(_ENDS)
 
 
-def opens_code(text: str) -> bool:
-    """Whether a text ends inside a block of code."""
-    return len(_FENCE.findall(text)) % 2 == 1
+def outside_code(text: str, places: Iterable[int]) -> int | None:
+    """The first of the places, in order, that is in no block of code."""
+    fences = [match.start() for match in _FENCE.finditer(text)]
+    return next((place for place in places if bisect_left(fences, place) % 2 == 0), None)
 
 
 def without_outer_rules(text: str) -> str:

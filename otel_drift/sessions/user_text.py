@@ -80,15 +80,7 @@ def _below_label(short: str, folded: str) -> bool:
 
 def _on_own_lines(text: str, message: str) -> bool:
     """Whether a text fills lines of a message that goes on before or after it, as a template's slot does."""
-    text = text.strip()
-    at = message.find(text)
-    while at >= 0:
-        before = message[message.rfind("\n", 0, at) + 1 : at]
-        end = message.find("\n", at + len(text))
-        if not before.strip() and not message[at + len(text) : end if end >= 0 else None].strip():
-            return True
-        at = message.find(text, at + 1)
-    return False
+    return f"\n{text.strip()}\n" in f"\n{message}\n"
 
 
 def _mostly(short: str) -> bool:
