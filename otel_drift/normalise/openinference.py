@@ -12,6 +12,7 @@ from otel_drift.model import Attributes
 from otel_drift.normalise.attached import BLOCKS, attached
 from otel_drift.normalise.document_fields import document_from_flat
 from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.haystack_reprs import is_agent_run, printed_messages
 from otel_drift.normalise.messages import read_answer, read_messages, read_parts, role_of
 from otel_drift.normalise.names import (
     NOT_ASKED,
@@ -59,6 +60,8 @@ class OpenInference(Reader):
         declared = a.get("openinference.span.kind")
         if isinstance(declared, str):
             kind = _KINDS.get(declared.upper(), "chain")
+            if kind == "chain" and is_agent_run(a):
+                return "llm"
             if kind == "llm" and not _is_call(a):
                 return "chain"
             if kind == "retriever" and "llm.model_name" in a:
@@ -90,6 +93,8 @@ class OpenInference(Reader):
             return found
         if step.kind != "llm":
             return None
+        if is_agent_run(a):
+            return printed_messages(self.output(step))[:-1] or None
         prompts = a.get("llm.prompts")
         if isinstance(prompts, list | tuple):
             return tuple(ChatMessage("user", p) for p in prompts if isinstance(p, str))
@@ -106,6 +111,8 @@ class OpenInference(Reader):
             return found
         if step.kind != "llm":
             return None
+        if is_agent_run(step.span.attributes):
+            return printed_messages(self.output(step))[-1:] or None
         value = self.output(step)
         if isinstance(value, str):
             return (ChatMessage("assistant", value.removeprefix("assistant: ")),) if value.strip() else None

@@ -77,3 +77,39 @@ def test_without_content_it_says_which_setting_captures_it() -> None:
     for kind in ("InMemoryBM25Retriever", "OpenAIChatGenerator"):
         t.add("haystack.component.run", {"haystack.component.type": kind}, root)
     assert any("HAYSTACK_CONTENT_TRACING_ENABLED" in hint.remedy for hint in one(t).hints)
+
+
+def printed(role: str, *parts: str) -> str:
+    """A chat message as Python prints it."""
+    return (
+        f"ChatMessage(_role=<ChatRole.{role.upper()}: '{role}'>, _content=[{', '.join(parts)}], _name=None, _meta={{}})"
+    )
+
+
+def text_part(text: str) -> str:
+    """A part of text as Python prints it."""
+    return f"TextContent(text={text!r})"
+
+
+def test_an_agents_run_that_openinference_records_as_printed_messages() -> None:
+    found = [
+        {"id": "p-1", "content": "It's \"quiet\" from 22:00.\n- TextContent(text='no')", "meta": {"title": "Hours"}}
+    ]
+    origin = "ToolCall(tool_name='find', arguments={'query': 'quiet hours'}, id='c1', extra=None)"
+    earlier = [printed("user", text_part("Hello")), printed("assistant", text_part("Hi, what's up?"))]
+    asked = printed("user", text_part("When is it quiet?"))
+    messages = [
+        printed("system", text_part("Use find.")), *earlier, asked, printed("assistant", origin),
+        printed("tool", f"ToolCallResult(result={json.dumps(found)!r}, origin={origin}, error=False)"),
+        printed("assistant", text_part("From 22:00.")),
+    ]  # fmt: skip
+    t = Trace()
+    given, returned = {"messages": [*earlier, asked]}, {"messages": messages, "step_count": 2}
+    json_type = {"input.mime_type": "application/json", "output.mime_type": "application/json"}
+    chain = {"openinference.span.kind": "CHAIN", "session.id": "s", **json_type}
+    root = t.add("Pipeline.run", {**chain, "input.value": json.dumps({"data": {"agent": given}}),
+                                  "output.value": json.dumps({"agent": returned})})  # fmt: skip
+    t.add("Agent.run", {**chain, "input.value": json.dumps(given), "output.value": json.dumps(returned)}, root)
+    session = one(t)
+    assert said(session) == [("When is it quiet?", "From 22:00.")]
+    assert evidence(session) == [[("p-1", found[0]["content"])]]
