@@ -10,7 +10,7 @@ from otel_drift.normalise.lazy import lazy, with_lazies
 from otel_drift.normalise.messages import read_messages
 from otel_drift.normalise.names import NOT_ASKED, QUESTION_KEYS, leaves
 from otel_drift.normalise.step import ChatMessage, last_asked
-from otel_drift.normalise.values import fold
+from otel_drift.normalise.values import fold, structured
 from otel_drift.sessions.answers import alike, checks, matching, named_answer, said_by, unwrapped, variants
 from otel_drift.sessions.history import Pair, first_line, histories, history_pairs, pairs_of, transcribed, worked_on
 from otel_drift.sessions.tree import Node, instructions, texts
@@ -74,6 +74,7 @@ class Unit:
     @lazy
     def answer_pair(self) -> tuple[str | None, Step | None]:
         """The answer's text and the model call that gave it."""
+        told: str | None = None
         for wrapper in self.path:
             plain, said = said_by(wrapper.output)
             if not said:
@@ -88,15 +89,12 @@ class Unit:
                 return said[0], self.calls[-1] if self.calls else None
             if plain and self.finals and alike(said[0], self.finals[-1].answer_text or ""):
                 return said[0], self.finals[-1]
+            told = told or (said[0] if plain else named_answer(wrapper.output))
         if not self.finals:
             return None, None
-        if all(fold(c.answer_text or "") in self.queries for c in self.finals):  # they only said what to search for
-            for wrapper in self.path:
-                plain, said = said_by(wrapper.output)
-                told = said[0] if plain and said else named_answer(wrapper.output)
-                if told and fold(told) not in self.queries:
-                    self.told = True
-                    return told, None
+        if told and all(fold(c.answer_text or "") in self.queries for c in self.finals):
+            self.told = True
+            return told, None  # the calls only said what to search for
         call = self._likely_answer()
         if self.chosen is not None:
             call = next((c for c in reversed(self.finals) if self.chosen in variants(c.answer_text or "")), call)
@@ -215,7 +213,10 @@ class Unit:
         """What the outermost wrapper was called with, empty where it does not say."""
         outermost = self.path[0].input if self.path else None
         if isinstance(outermost, dict) and isinstance(outermost.get("messages"), list):
-            return _asked(read_messages(outermost["messages"]))
+            asked = _asked(read_messages(outermost["messages"]))
+            outermost = structured(asked) if asked[:1] == "{" else asked  # a chain's inputs, written as one message
+            if isinstance(outermost, str):
+                return outermost
         return next(iter(leaves(outermost, QUESTION_KEYS, NOT_ASKED)), "")
 
     def _only_repeats(self, wrapper: Step, text: str) -> bool:
