@@ -29,8 +29,10 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
         draft = None
         if resent and unit.answered and place in by_place and not unit.question_cut:
             draft = next((d for d in reversed(by_place[place]) if _branches(d.unit, unit)), None)
-        if draft is not None and not draft.unit.answered and fold(draft.unit.user or "") in unit.asked_before:
-            draft = None  # a question that was left without an answer, and another one after it
+        if draft is not None and not draft.unit.answered and draft.unit.user:
+            asked = fold(draft.unit.user)
+            if any(asked in text for text in unit.asked_before):
+                draft = None  # a question that was left without an answer, and another one after it
         if draft is None:
             drafts.append(Draft(unit))
             if (unit.history or unit.user) and not unit.question_cut:

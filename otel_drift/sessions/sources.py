@@ -193,7 +193,10 @@ def _settle(outer: Source, inner: Source) -> None:
     """Of a search inside another one (a retriever in a tool, a vector store in a retriever) only one counts."""
     texts = any(d.text for d in inner.documents or ())
     joined = _only_joins(outer, inner)
-    if joined is not None:
+    if not texts and (named := _with_ids(outer, inner)) is not None:
+        outer.documents = named
+        inner.shadowed = True
+    elif joined is not None:
         inner.text = joined
         outer.shadowed = True
     elif outer.documents is None or (not outer.documents and inner.documents and not outer.structured):
@@ -205,6 +208,16 @@ def _settle(outer: Source, inner: Source) -> None:
         outer.shadowed = True
     else:
         inner.shadowed = True
+
+
+def _with_ids(outer: Source, inner: Source) -> tuple[Document, ...] | None:
+    """The outer search's texts with the ids of the inner one, where it has just as many ids and no texts."""
+    texts, ids = outer.documents or (), inner.documents or ()
+    if not texts or len(texts) != len(ids) or not all(d.id for d in ids) or any(d.id or not d.text for d in texts):
+        return None
+    return tuple(
+        d._replace(id=i.id, score=d.score if i.score is None else i.score) for d, i in zip(texts, ids, strict=True)
+    )
 
 
 def _only_joins(outer: Source, inner: Source) -> str | None:

@@ -152,6 +152,36 @@ def test_a_tool_in_which_a_retriever_ran_without_content_is_retrieval() -> None:
     assert evidence(one(t)) == [[(None, f"{A} {A}")]]
 
 
+def test_a_retriever_that_reports_ids_only_names_what_its_tool_returned() -> None:
+    t = Trace()
+    root = t.add("invoke_agent a", {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "s"})
+    result = f'<doc title="Firing">\n{A}\n</doc>\n\n<doc title="Shelf">\n{B}\n</doc>'
+    tool = t.add(
+        "execute_tool documents",
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "documents", "gen_ai.tool.call.result": result},
+        root,
+    )
+    t.add(
+        "retrieval",
+        {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.retrieval.documents": json.dumps([{"id": "k-1", "score": None}, {"id": "k-2", "score": None}]),
+        },
+        tool,
+    )
+    t.add(
+        "chat m",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": "s",
+            "gen_ai.input.messages": json.dumps([{"role": "user", "content": ASKED}]),
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": "On Thursday."}]),
+        },
+        root,
+    )
+    assert evidence(one(t)) == [[("k-1", A), ("k-2", B)]]
+
+
 def test_what_a_memory_holds_after_the_turn_is_no_earlier_turn() -> None:
     turns = [("When is it fired?", "On Thursday."), ("And when must I hand in?", "By Tuesday.")]
     traces = []
