@@ -65,7 +65,8 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
             return called
         asked = fold(question)
         return next((text for text in options if fold(text) in asked or asked in fold(text)), question)
-    if options and fold(options[0]) != folded and _mostly(options[0]) and "\n" in last.strip():
+    written = last.strip()  # several lines, or a chain's inputs as JSON
+    if options and fold(options[0]) != folded and _mostly(options[0]) and ("\n" in written or written[:1] == "{"):
         return options[0]
     if root is not None and find_passages(last) is not None:
         return root  # the message is a template whose end, with the question, was cut

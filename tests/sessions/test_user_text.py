@@ -61,3 +61,12 @@ def test_a_rewritten_query_does_not_stand_for_the_user() -> None:
 def test_transcripts() -> None:
     text = "Rewrite.\n\nChat history:\nuser: Hi\nassistant: Hello.\nHow are you?\n\nLast user message: Bye\n\nQueries:"
     assert transcript(text) == [("user", "Hi"), ("assistant", "Hello.\nHow are you?")]
+
+
+def test_a_chains_inputs_written_as_one_message_are_a_template() -> None:
+    asked = "When does my order arrive?"
+    inputs = '{"question": "When does my order arrive?", "history": []}'
+    assert user_text(inputs, [(asked, True)], None) == asked
+    assert (
+        user_text(f"I asked: {asked} But nobody said.", [(asked, True)], None) == f"I asked: {asked} But nobody said."
+    )
