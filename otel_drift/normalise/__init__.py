@@ -36,6 +36,8 @@ _LITELLM, _ADK, _OPENLIT, _APP = LiteLLM(), GoogleADK(), OpenLIT(), Application(
 _APP_ONLY: tuple[Reader, ...] = (_APP,)
 MAX_NAMES = 100_000
 """How many attribute names all shapes that are remembered may have together: some 30 MB."""
+NAME_LENGTH = 64
+"""Characters for which a name counts once: a sender may make them as long as a request."""
 
 
 _shapes: dict[tuple[object, ...], Shape] = {}
@@ -122,10 +124,11 @@ def _shape_of(span: Span) -> Shape:
     shape = _shapes.get(key)
     if shape is None:
         global _names
-        _names += len(a) + 1
+        size = len(a) + 1 + sum(len(part) for part in key if isinstance(part, str)) // NAME_LENGTH
+        _names += size
         if _names > MAX_NAMES:
             _shapes.clear()
-            _names = len(a) + 1
+            _names = size
         shape = _shapes[key] = Shape(tuple(a), _conventions(a.keys(), span.scope, store, hits, logs))
     return shape
 

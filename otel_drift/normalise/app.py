@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from otel_drift.model import Span
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.names import SESSION_APP
 from otel_drift.normalise.reader import Reader
+from otel_drift.normalise.remembered import of_names
 from otel_drift.normalise.step import Document, Kind, Step
 
 _SESSION = re.compile(r"(?:^|[._])(?:(?:session|conversation|chat|dialog(?:ue)?)[._]?|thread_)id$|[._]thread[._]id$")
@@ -92,26 +92,26 @@ def is_search(span: Span) -> bool:
     return _names_search(span.name)
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _is_session(key: str) -> bool:
     return bool(_SESSION.search(_HUMP.sub("_", key).lower())) and not key.startswith(_OUTSIDE)
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _is_count(key: str) -> bool:
     return bool(_COUNT.search(key))
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _is_hits(key: str) -> bool:
     return bool(_HITS.search(key)) and not _is_count(key) and not key.startswith(_FOREIGN)
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _is_query(key: str) -> bool:
     return bool(_QUERY.search(key)) and not key.startswith(_FOREIGN)
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _names_search(name: str) -> bool:
     return bool(_SEARCH.search(name))

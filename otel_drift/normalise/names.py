@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from otel_drift.normalise.remembered import of_names
+
 SESSION_DELIBERATE, SESSION_NAMESPACED, SESSION_CONVERSATION, SESSION_APP, SESSION_THREAD = 0, 1, 3, 4, 5
 """Ranks of session ids: an id set on purpose on GenAI spans wins over what a framework or an outer span says."""
 
@@ -100,7 +102,7 @@ NOT_ASKED = CONTEXT_KEYS | HISTORY_KEYS
 """Under these no question stands."""
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _rank(name: str) -> int | None:
     return _SESSION_NAMES.get(_NOT_WORD.sub("", name.lower()))
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from otel_drift.model import Attributes
 from otel_drift.normalise.names import scalar
+from otel_drift.normalise.remembered import of_names
 from otel_drift.normalise.values import load
 
 Owner: TypeAlias = tuple[str, str]
@@ -73,6 +74,8 @@ _SAID_KIND = (
 )
 _NOT_WORD = re.compile(r"[^a-z0-9]")
 _WORTH_READING = ("user", "tenant", "org", "account", "workspace", "customer")
+_MAX_REMEMBERED = 20_000
+"""Longest names (characters, together) of a resource that are remembered."""
 _MAX_METADATA = 20_000
 """Longest metadata (characters) that is read for ids in the first pass."""
 
@@ -125,9 +128,11 @@ def owners_in(attributes: Mapping[str, Any]) -> tuple[Owner, ...]:
         return ()
     known = _RESOURCES.get(key := tuple(attributes))
     if known is None:
-        if len(_RESOURCES) >= 1024:
-            _RESOURCES.clear()
-        known = _RESOURCES[key] = OwnerKeys(attributes)
+        known = OwnerKeys(attributes)
+        if sum(map(len, key)) <= _MAX_REMEMBERED:
+            if len(_RESOURCES) >= 1024:
+                _RESOURCES.clear()
+            _RESOURCES[key] = known
     found = known.read(attributes) if known.named else ()
     _latest = attributes, found
     return found
@@ -137,7 +142,7 @@ _RESOURCES: dict[tuple[str, ...], OwnerKeys] = {}
 _latest: tuple[Mapping[str, Any] | None, tuple[Owner, ...]] = (None, ())
 
 
-@lru_cache(maxsize=8192)
+@of_names(8192)
 def _kind_of(key: str) -> tuple[str | None, bool]:
     """The kind of owner a key names, and whether the key says so wherever it stands."""
     exact = _EXACT.get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -12,7 +12,25 @@ T = TypeVar("T")
 MOST = 2048
 """Most results that are remembered of one function."""
 
+LONGEST_NAME = 256
+"""Characters of a name for which a result is remembered."""
+
 _forget: list[Callable[[], None]] = []
+
+
+def of_names(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
+    """Remember what a function says of the last `most` names; not of those that a sender made as long as a request."""
+
+    def remembering(compute: Callable[[str], T]) -> Callable[[str], T]:
+        known = lru_cache(maxsize=most)(compute)
+
+        @wraps(compute)
+        def of(name: str) -> T:
+            return known(name) if len(name) <= LONGEST_NAME else compute(name)
+
+        return of
+
+    return remembering
 
 
 def per_session(compute: Callable[P, T]) -> Callable[P, T]:

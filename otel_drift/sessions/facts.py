@@ -14,6 +14,7 @@ from otel_drift.model import Attributes, Span
 from otel_drift.normalise import Identity, Step, log_identity, read
 from otel_drift.normalise.app import is_search
 from otel_drift.normalise.owners import Owner
+from otel_drift.normalise.remembered import of_names
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.assemble import relevant
 from otel_drift.sessions.evidence import gather
@@ -148,7 +149,7 @@ def _only_prepares(span: Span, identity: Identity | Step) -> bool:
     return step.kind in {"embedding", "index"}
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _names_preparation(name: str) -> bool:
     return bool(_PREPARATION.search(name))
 

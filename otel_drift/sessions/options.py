@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
 
 from otel_drift.errors import ConfigError
+from otel_drift.normalise.remembered import of_names
 
 _WORDS = frozenset(
     [
@@ -111,7 +111,7 @@ class ReconstructOptions:
         return _speaks_of_searching(name)
 
 
-@lru_cache(maxsize=1024)
+@of_names(1024)
 def _speaks_of_searching(name: str) -> bool:
     words = [word.lower() for word in _SPLIT.split(name) if word]
     return words == ["get", "information"] or (not _WORDS.isdisjoint(words) and words[0] not in _WRITES)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
+from otel_drift.normalise.remembered import of_names
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 
@@ -158,7 +158,7 @@ MATERIAL = re.compile(
 _OTHER = re.compile(r"question|query|history|instruction|format|template|schema|prompt|answer|output", re.IGNORECASE)
 
 
-@lru_cache(maxsize=1024)
+@of_names(1024)
 def is_material(name: str) -> bool:
     """Whether a field or template variable of this name holds what was retrieved."""
     if _OTHER.search(name):

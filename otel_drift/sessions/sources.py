@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from otel_drift.model import ReadFrom, ToolCall
 from otel_drift.normalise import Step
 from otel_drift.normalise.builtin_search import builtin_search
 from otel_drift.normalise.documents import read_documents, repr_content, unwrapped
 from otel_drift.normalise.lazy import lazy
+from otel_drift.normalise.remembered import of_names
 from otel_drift.normalise.step import ChatMessage, Document, ToolResult, ToolUse
 from otel_drift.normalise.values import fold, structured, text_of
 from otel_drift.sessions.options import ReconstructOptions
@@ -24,7 +24,7 @@ _RANKS = re.compile(r"rank|post_?process|compress|filter|select|fus", re.IGNOREC
 """Names of chains that may have reordered or thinned out what was retrieved."""
 
 
-@lru_cache(maxsize=4096)
+@of_names(4096)
 def _ranks(name: str) -> bool:
     return _RANKS.search(name) is not None
 

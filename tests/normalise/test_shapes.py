@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from otel_drift import normalise
 from otel_drift.model import Span
-from otel_drift.normalise import read
+from otel_drift.normalise import identify, read
 
 
 def span(**attributes: object) -> Span:
@@ -33,3 +35,24 @@ def test_names_that_never_come_again_take_no_more_memory_than_the_bound(monkeypa
         assert sum(map(len, normalise._shapes)) <= 60
     read(span(**{f"custom.{number}": number for number in range(100)}))  # one that is larger still is read
     assert len(normalise._shapes) == 1
+
+
+def test_names_as_long_as_a_request_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalise, "_shapes", {})
+    monkeypatch.setattr(normalise, "_names", 0)
+
+    def read_many(numbers: range) -> int:
+        for number in numbers:
+            longs = {f"user.{number}.{place}.{'x' * 200_000}": "u" for place in range(3)}
+            spans = [Span("t", "s", None, "call", 0, 1, longs, {"service.name": "a"}, "scope")]
+            spans.append(Span("t", "s", None, "call", 0, 1, {}, longs, f"{number}{'y' * 200_000}"))
+            for one in spans:
+                identify(one)
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = read_many(range(20))
+        assert read_many(range(20, 100)) - before < 16_000_000  # of 64 MB sent
+    finally:
+        tracemalloc.stop()
