@@ -31,6 +31,10 @@ _DSPY_END = re.compile(r"\n\s*Respond with the corresponding output fields.*\Z",
 _NOT_QUESTION = frozenset({"context", "history", "passages", "documents", "completed", "chat_history", "trajectory"})
 
 
+AROUND = 40
+"""From how many characters on one line around a question is a template; in less, a search query is the user's words."""
+
+
 def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: str | None) -> str | None:
     """What the user wrote.
 
@@ -66,8 +70,10 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
         asked = fold(question)
         return next((text for text in options if fold(text) in asked or asked in fold(text)), question)
     written = last.strip()  # several lines, or a chain's inputs as JSON
-    if options and fold(options[0]) != folded and _mostly(options[0]) and ("\n" in written or written[:1] == "{"):
-        return options[0]
+    if options and fold(options[0]) != folded and _mostly(options[0]):
+        around = len(folded) - len(fold(options[0]))
+        if "\n" in written or written[:1] == "{" or around >= AROUND:
+            return options[0]
     if root is not None and find_passages(last) is not None:
         return root  # the message is a template whose end, with the question, was cut
     return last

@@ -65,6 +65,11 @@ def test_a_search_query_inside_the_users_sentence_is_not_what_the_user_said() ->
     assert user_text(text, [("seeds of truffles", True), ("seeds of truffles", False)], None) == text
 
 
+def test_a_template_of_one_line_is_one() -> None:
+    text = f"Answer the visitor's question as briefly as you can: {ASKED} Use no more than two sentences."
+    assert user_text(text, [(ASKED, True)], None) == ASKED
+
+
 def test_context_that_middleware_put_behind_a_message_is_not_the_users() -> None:
     t = Trace()
     messages = {"messages": [{"role": "user", "content": ASKED}]}
