@@ -16,9 +16,11 @@ _PART = re.compile(
     rf"TextContent\(text=(?P<text>{_TEXT})\)"
     rf"|ToolCallResult\(result=(?P<result>{_TEXT}), origin=ToolCall\(tool_name=(?P<of>{_TEXT}), "
     rf"arguments=\{{.*?\}}, id=(?P<call>{_TEXT}|None)"
-    rf"|ToolCall\(tool_name=(?P<name>{_TEXT}), arguments=(?P<arguments>\{{.*?\}}), id=(?P<id>{_TEXT}|None)",
+    rf"|ToolCall\(tool_name=(?P<name>{_TEXT}), arguments=(?P<arguments>\{{.*?\}}), id=(?P<id>{_TEXT}|None)"
+    rf"|(?P<endless>ToolCall\(tool_name={_TEXT}, arguments=\{{)",
     re.DOTALL,
 )
+"""A call's end is looked for through all of the text, so reading ends with the first that has none."""
 _BEGINS = '{"messages": ["ChatMessage(_role='
 
 
@@ -44,6 +46,8 @@ def _printed(text: str) -> ChatMessage | None:
     uses: list[ToolUse] = []
     results: list[ToolResult] = []
     for part in _PART.finditer(text):
+        if part["endless"]:
+            break
         if part["text"]:
             texts.append(_literal(part["text"]) or "")
         elif part["result"]:

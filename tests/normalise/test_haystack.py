@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from otel_drift.normalise.haystack_reprs import printed_messages
+from otel_drift.normalise.step import ChatMessage
 from spans import TURNS, Trace, evidence, one, said
 
 DOCUMENTS = [
@@ -113,3 +115,9 @@ def test_an_agents_run_that_openinference_records_as_printed_messages() -> None:
     session = one(t)
     assert said(session) == [("When is it quiet?", "From 22:00.")]
     assert evidence(session) == [[("p-1", found[0]["content"])]]
+
+
+def test_a_printed_call_that_never_ends_is_looked_for_once() -> None:
+    endless = "ToolCall(tool_name='find', arguments={"
+    text = printed("assistant", text_part("Hello"), *[endless] * 20_000)  # each looked through to the end: minutes
+    assert printed_messages({"messages": [text]}) == (ChatMessage("assistant", "Hello"),)
