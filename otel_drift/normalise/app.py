@@ -15,7 +15,16 @@ from otel_drift.normalise.step import Document, Kind, Step
 
 _SESSION = re.compile(r"(?:^|[._])(?:(?:session|conversation|chat|dialog(?:ue)?)[._]?|thread_)id$|[._]thread[._]id$")
 """Names of a chat's id, below any prefix; `thread.id` alone is the operating system's thread."""
+_OF_ANOTHER = frozenset(
+    {
+        *("parent", "previous", "prev", "last", "next"),
+        *("auth", "code", "database", "db", "java", "jvm", "login", "mcp", "oauth", "os", "process", "python"),
+        *("socket", "sql", "ssh", "ssl", "tcp", "tls", "websocket", "worker", "ws"),
+    }
+)
+"""Words in the name of a session or thread that is not this chat's: another chat's, or one of a lower layer."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_JOINT = re.compile(r"[._-]")
 _SEARCH = re.compile(r"retriev|search|rerank|knn|similarity|vector|lookup", re.IGNORECASE)
 _HITS = re.compile(
     r"(?:^|[._])(hits|documents|docs|results|passages|chunks|matches|document_ids|doc_ids|ids|contexts?|sources)$"
@@ -94,7 +103,10 @@ def is_search(span: Span) -> bool:
 
 @of_names(4096)
 def _is_session(key: str) -> bool:
-    return bool(_SESSION.search(_HUMP.sub("_", key).lower())) and not key.startswith(_OUTSIDE)
+    name = _HUMP.sub("_", key).lower()
+    if _SESSION.search(name) is None or key.startswith(_OUTSIDE):
+        return False
+    return _OF_ANOTHER.isdisjoint(_JOINT.split(name))
 
 
 @of_names(4096)

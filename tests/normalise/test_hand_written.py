@@ -158,6 +158,11 @@ NO_NAMES = [
     "session.name",
     "thread.id",
     "subchatid",
+    "mcp.session.id",
+    "parentSessionId",
+    "app.previous_conversation_id",
+    "websocket.session_id",
+    "jvm.thread.id",
 ]
 
 
