@@ -51,8 +51,12 @@ def is_part(unit: Unit) -> bool:
 
 
 def _returns_documents(unit: Unit) -> bool:
-    """Whether the outermost wrapper is a search of the application's own: what it returns is documents."""
+    """Whether the outermost wrapper is a search of the application's own: what it returns is documents and no words."""
     output = unit.path[0].output if unit.path else None
+    if isinstance(output, dict):
+        said = [value for value in output.values() if isinstance(value, str) and " " in value.strip()]
+        if any(fold(text) != fold(unit.user or "") for text in said):
+            return False  # beside its sources it answers
     return isinstance(output, list | dict) and bool(read_documents(output, strings=isinstance(output, list)))
 
 

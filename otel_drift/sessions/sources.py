@@ -92,11 +92,11 @@ class _Search:
 
     @lazy
     def _around_retrievers(self) -> set[int]:
-        """The nodes within which a retriever ran."""
+        """The nodes within which a retriever ran and no model: what an agent returns that is a tool is its answer."""
         around: set[int] = set()
         for node in self.unit.nodes:
             outer = node.parent if node.step.kind == "retriever" else None
-            while outer is not None and id(outer) not in around:
+            while outer is not None and not outer.calls and id(outer) not in around:
                 around.add(id(outer))
                 outer = outer.parent
         return around

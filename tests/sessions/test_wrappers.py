@@ -157,6 +157,25 @@ def test_a_tool_in_which_a_retriever_ran_without_content_is_retrieval() -> None:
     assert evidence(one(t)) == [[(None, f"{A} {A}")]]
 
 
+def test_a_chain_that_answers_from_a_cache_is_no_search_though_it_names_its_sources() -> None:
+    t = Trace()
+    sources = [{"page_content": A, "metadata": {"source": "kiln.md"}}]
+    t.add("chain", span("CHAIN", {"query": ASKED}, {"result": "On a Thursday.", "source_documents": sources}))
+    assert [turn.user for turn in one(t).turns] == [ASKED]
+
+
+def test_what_an_agent_answers_that_is_a_tool_is_no_passage() -> None:
+    t = Trace()
+    root = t.add("graph", span("CHAIN", {"messages": [{"role": "user", "content": ASKED}]}))
+    tool = t.add("expert", span("TOOL", ASKED, f"{A} {A}", **{"tool.name": "expert"}), root)
+    t.add("retriever", span("RETRIEVER"), tool)
+    t.add("llm", call(ASKED, f"{A} {A}"), tool)
+    t.add("llm", call(ASKED, "On Thursday."), root)
+    session = one(t)
+    assert evidence(session) == [[]]
+    assert session.turns[0].retrieval == "not_captured"
+
+
 def test_a_retriever_that_reports_ids_only_names_what_its_tool_returned() -> None:
     t = Trace()
     root = t.add("invoke_agent a", {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "s"})
