@@ -8,7 +8,16 @@ import re
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import structured
-from otel_drift.sessions.prompt_found import IDENTIFIER, KEY_LINE, PIECE_KEY, Found, described, fields_of, own_id
+from otel_drift.sessions.prompt_found import (
+    IDENTIFIER,
+    KEY_LINE,
+    PIECE_KEY,
+    SHORTEST,
+    Found,
+    described,
+    fields_of,
+    own_id,
+)
 from otel_drift.sessions.prompt_marks import between
 from otel_drift.sessions.prompt_paragraphs import has_code, together
 from otel_drift.sessions.prompt_sections import RULE, names_material
@@ -119,6 +128,21 @@ def listed(text: str, start: int, end: int) -> Found | None:
         return None
     documents = read_documents(items, strings=True) or ()
     return Found(documents, start, end, "labelled" if all(d.id for d in documents) else "listed")
+
+
+_JSON_LINES = re.compile(r"^[ \t]*\{\"[^\n]*\}[ \t]*$(?:\n[ \t]*\{\"[^\n]*\}[ \t]*$)*", re.MULTILINE)
+
+
+def json_lines(text: str, start: int, end: int) -> Found | None:
+    """A JSON object of a document on each line."""
+    if text.find('{"', start, end) < 0:
+        return None
+    for lines in _JSON_LINES.finditer(text, start, end):
+        values = [structured(line.strip()) for line in lines[0].splitlines()]
+        found = read_documents(values) if all(isinstance(value, dict) for value in values) else None
+        if found and max(len(d.text or "") for d in found) >= SHORTEST:
+            return Found(found, lines.start(), lines.end(), "json")
+    return None
 
 
 def ruled(text: str, start: int, end: int) -> Found | None:
@@ -266,7 +290,10 @@ def lead_lines(text: str, start: int, end: int) -> Found | None:
     return Found(tuple(documents), start, end, "labelled") if documents else None
 
 
-_FORMS = (listed, ruled, said_below, headed, lead_lines, headed, numbered, labelled, key_blocks, bullets, paragraphs)
+_FORMS = (
+    *(listed, json_lines, ruled, said_below, headed, lead_lines),
+    *(numbered, labelled, key_blocks, bullets, paragraphs),
+)
 """Forms that are told only inside a part that is known to be retrieved material, in the order they are tried."""
 
 

@@ -14,7 +14,7 @@ _BEGIN = re.compile(
     rf"^[ \t]*[\[<({{*=#~-]*[ \t]*(?:begin(?:ning)?|start){_OF}"
     r"(?P<noun>document|doc|passage|source|chunk|excerpt|snippet|article|result|context|knowledge|information|material|"
     r"reference)(?P<many>s|[ \t_]+(?:block|section|documents|results|data|base|information|material)s?)?"
-    r"(?:[ \t]*[:#]?[ \t]*(?P<label>[^\s\])>}*=~][^\n\])>}*=~]{0,80}?))?[ \t]*[\])>}*=#~-]*[ \t]*:?[ \t]*$",
+    r"(?:[ \t]*[:#]?[ \t]*(?P<label>[^\s\])>}*=#~-][^\n\])>}*=~]{0,80}?))?[ \t]*[\])>}*=#~-]*[ \t]*:?[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _END = rf"^[ \t]*[\[<({{*=#~-]*[ \t]*end{_OF}%s[^\n]{{0,90}}$"

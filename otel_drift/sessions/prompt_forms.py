@@ -7,10 +7,10 @@ import re
 
 from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.step import Document
-from otel_drift.normalise.values import literal, number, structured
-from otel_drift.sessions.prompt_blocks import in_section
+from otel_drift.normalise.values import literal, number
+from otel_drift.sessions.prompt_blocks import in_section, json_lines
 from otel_drift.sessions.prompt_enclosed import enclosed
-from otel_drift.sessions.prompt_found import MATERIAL, SHORTEST, Found, fields_of, own_id
+from otel_drift.sessions.prompt_found import MATERIAL, Found, fields_of, own_id
 from otel_drift.sessions.prompt_marks import brackets, named, until_end
 
 _TAG = re.compile(
@@ -103,22 +103,9 @@ def json_list(text: str) -> Found | None:
             start = text.find(opener, end) if end > start else -1
             if start > 100_000:
                 break
-    return _json_lines(text)
-
-
-_JSON_LINES = re.compile(r"^[ \t]*\{\"[^\n]*\}[ \t]*$(?:\n[ \t]*\{\"[^\n]*\}[ \t]*$)*", re.MULTILINE)
-
-
-def _json_lines(text: str) -> Found | None:
-    """A JSON object of a document on each line."""
-    if '{"' not in text:
-        return None
-    for lines in _JSON_LINES.finditer(text):
-        values = [structured(line.strip()) for line in lines[0].splitlines()]
-        found = read_documents(values) if all(isinstance(value, dict) for value in values) else None
-        if found and max(len(d.text or "") for d in found) >= SHORTEST:
-            return Found(found, lines.start(), lines.end(), "json")
-    return None
+    lines = json_lines(text, 0, len(text))
+    marked = lines is not None and all(d.id or d.source or d.score is not None for d in lines.documents)
+    return lines if marked else None  # else it may be a log or a request's body that the user asks about
 
 
 def content_blocks(text: str) -> Found | None:

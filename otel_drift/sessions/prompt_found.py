@@ -32,7 +32,10 @@ _NOTHING = re.compile(
     r"relevant|context|chunks?|records?)|nothing(?: \w+){0,2} found|nothing|not found|none(?: found)?|null|nil|n/a|"
     r"empty|nichts gefunden|rien trouvé|leer|\(?keine?\)?|"
     r"(?:(?:i'm )?sorry[,.!]? )?(?:but )?(?:(?:i|we|the (?:search|tool)) )?(?:was |were )?"
-    r"(?:unable to|could ?n[o']t|cannot|can't|did ?n[o']t) (?:find|locate|return|retrieve) an(?:y|ything))"
+    r"(?:unable to|could ?n[o']t|cannot|can't|did ?n[o']t) (?:find|locate|return|retrieve) "
+    r"(?:any(?: [a-z]+){0,3} (?:results?|documents?|docs|passages?|match(?:es)?|hits?|sources?|excerpts?|entries|"
+    r"articles?|context|information|info|content|data|chunks?|records?|answers?|details)|"
+    r"anything(?=$|[.,;!]| (?:about|for|matching|on|regarding|related|relevant|to)\b)))"
     r"\b[^\n]{0,60}",
     re.IGNORECASE,
 )

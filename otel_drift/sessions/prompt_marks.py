@@ -13,7 +13,7 @@ from otel_drift.sessions.prompt_sections import END, may_hold_rules
 
 _BRACKET = re.compile(
     r"^[ \t]*(?:[-*•][ \t]+|#?\d{1,3}[.)]?[ \t]+(?=\[[^\]\n]*\d))?(?:\*\*)?"
-    r"[\[【](?P<label>[^\[\]【】\n]{1,160})[\]】](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
+    r"(?:\[|【(?=[^】\n]*\d))(?P<label>[^\[\]【】\n]{1,160})[\]】](?!\()(?:\*\*)?[ \t]*:?[ \t]*(?:\n)?",
     re.MULTILINE,
 )
 

@@ -32,6 +32,7 @@ WITHOUT_IDS = {
     "titles between rules": f"Context:\n--- Document 1: refunds.md ---\n{A}\n\n--- Document 2: cards.md ---\n{B}",
     "titles behind marks": f"Context:\nDocument 1: Refunds\n{A}\n\nDocument 2: Gift cards\n{B}",
     "sources below": f"Context:\n{A}\n(Source: refunds.md)\n\n{B}\n(Source: cards.md)",
+    "JSON by line, texts only": "Context:\n" + "\n".join(json.dumps({"text": t}) for t in (A, B)),
     "bold titles in a list": f"Context:\n- **Refunds** (refunds.md): {A}\n- **Cards** (cards.md): {B}",
 }
 WITH_IDS = {
@@ -79,6 +80,23 @@ def test_a_sentence_that_begins_like_a_source_is_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "We could not find anything wrong with the pump.",
+        "The search did not return any of the missing boats.",
+        "I cannot retrieve any key once the vault is sealed.",
+    ],
+)
+def test_a_passage_about_something_that_was_not_found_is_text(said: str) -> None:
+    assert found(f"Context:\n{said}\n\nQuestion: when?") == [(None, said)]
+
+
+def test_a_rule_of_dashes_in_an_enclosing_line_is_no_id() -> None:
+    prompt = "".join(f"--- begin document ---\n{text}\n--- end document ---\n" for text in (A, B))
+    assert found(prompt) == [(None, A), (None, B)]
+
+
+@pytest.mark.parametrize(
     "nothing",
     [
         "Sorry, I could not find any relevant information.", "I couldn't find anything about that.",
@@ -104,6 +122,9 @@ def test_what_a_tool_says_where_it_found_nothing(nothing: str) -> None:
     [
         "Follow these rules:\n1. [IMPORTANT] Always answer politely and at length.\n2. [OPTIONAL] Use the user's name.",
         'Reply with a line like\n{"label": "positive", "confidence": 0.5}',
+        'Why does it stop?\n{"level": "error", "message": "Connection to the database timed out after 30 seconds"}',
+        'What is wrong with this body?\n{"name": "greeting", "text": "Welcome to our shop, dear customer"}',
+        "【お知らせ】本日は休業です。明日の営業時間を教えてください。",
         'Classify the message as one of ["a complaint about an order", "a question about an order"].',
         "Start context aware mode.\nThe end of the conversation is near.",
         "When you begin the document, greet the user.\nEnd with a question.",
