@@ -14,7 +14,8 @@ from otel_drift.normalise.values import fold, text_of
 from otel_drift.sessions.options import ReconstructOptions
 from otel_drift.sessions.prompt import find_passages
 from otel_drift.sessions.prompt_found import is_material, says_nothing
-from otel_drift.sessions.sources import Source, sources_of
+from otel_drift.sessions.source import Source
+from otel_drift.sessions.sources import sources_of
 from otel_drift.sessions.unit import Unit
 
 WEAK_FORMS = frozenset({"numbered", "bullets", "paragraphs", "metadata", "headed", "ruled"})

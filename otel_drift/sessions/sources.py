@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from otel_drift.model import ReadFrom, ToolCall
+from otel_drift.model import ToolCall
 from otel_drift.normalise import Step
 from otel_drift.normalise.builtin_search import builtin_search
-from otel_drift.normalise.documents import read_documents, repr_content, unwrapped
+from otel_drift.normalise.documents import read_documents
 from otel_drift.normalise.lazy import lazy
-from otel_drift.normalise.remembered import of_names
-from otel_drift.normalise.step import ChatMessage, Document, ToolResult, ToolUse
-from otel_drift.normalise.values import fold, structured, text_of
+from otel_drift.normalise.remembered import LONGEST_NAME, of_names
+from otel_drift.normalise.step import ChatMessage, ToolResult, ToolUse
+from otel_drift.normalise.values import fold
 from otel_drift.sessions.options import ReconstructOptions
-from otel_drift.sessions.prompt import find_passages
-from otel_drift.sessions.prompt_found import says_nothing
+from otel_drift.sessions.source import Source, settle
+from otel_drift.sessions.tool_results import tool_call, tool_source
 from otel_drift.sessions.tree import Node
 from otel_drift.sessions.unit import Unit
 
@@ -30,30 +29,18 @@ def _ranks(name: str) -> bool:
 
 
 _FETCHES = re.compile(
-    r"(?:find|fetch|get|search|look_?up|load|retriev|query|top|relevant|similar)[A-Za-z]*[_\W]*(?:\w+_)*"
+    r"(?:find|fetch|get|search|look_?up|load|retriev|query|top|relevant|similar)[A-Za-z]{0,40}[_\W]{0,10}(?:\w{1,100}_)?"
     r"(?:chunk|passage|doc|context|snippet|excerpt|article|source|knowledge|evidence|rule|polic|section|paragraph)"
     r"|^(?:retriev\w*|(?:vector|semantic|hybrid|knowledge|similarity)_?search)(?:\.(?:task|tool|workflow|agent))?$"
     r"|retriever$",
     re.IGNORECASE,
 )
-"""Names of an application's own functions that fetch texts."""
+"""Names of an application's own functions that fetch texts. Bounded: a sender may choose a name that takes long."""
 
 
-@dataclass(slots=True)
-class Source:
-    """One retriever, reranker or retrieval tool that ran. `documents` is None where its result was not captured."""
-
-    documents: tuple[Document, ...] | None
-    stage: ReadFrom
-    ref: str
-    start: int
-    partial: bool = False
-    structured: bool = True
-    text: str = ""
-    shadowed: bool = False
-    candidates: tuple[Document, ...] | None = None
-    foreign: bool = False
-    unsure: bool = False
+@of_names(4096)
+def _fetches(name: str) -> bool:
+    return _FETCHES.search(name[:LONGEST_NAME]) is not None
 
 
 _SEARCHING = frozenset({"tool", "retriever", "reranker"})
@@ -132,7 +119,7 @@ class _Search:
         if source is not None:
             outer = _outer(node, self._by_node)
             if outer is not None:
-                _settle(outer, source)
+                settle(outer, source)
             self._by_node[id(node)] = source
             self.sources.append(source)
 
@@ -142,10 +129,8 @@ class _Search:
         result = tool.result
         if result is None and tool.call_id and tool.call_id in self._results:
             result = self._results[tool.call_id].content
-        source = _tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step, searches)
-        self.tools.append(
-            _tool_call(tool.name, tool.arguments, result, _retrieves(source), step.span.ref, self.options)
-        )
+        source = tool_source(tool.name, result, step.span.ref, step.span.start, self.options, step, searches)
+        self.tools.append(tool_call(tool.name, tool.arguments, result, _retrieves(source), step.span.ref, self.options))
         if result is not None:
             self._spans[tool.name or ""] = self._spans.get(tool.name or "", 0) + 1
             if tool.call_id:
@@ -162,7 +147,7 @@ class _Search:
             return
         ref = self.unit.call.span.ref if self.unit.call is not None else self.unit.root.span.ref
         start = self.unit.call.span.start if self.unit.call is not None else self.unit.start
-        source = _tool_source(name, result.content, ref, start, self.options, self.unit.call)
+        source = tool_source(name, result.content, ref, start, self.options, self.unit.call)
         bare = next((t for t in self.tools if t.name == name and t.result is None), None)
         if bare is not None:  # a span without content
             self.tools.remove(bare)
@@ -173,7 +158,7 @@ class _Search:
                     if source is not None:
                         source.ref, source.start = other.ref, other.start
         arguments = use.arguments if use else bare.arguments if bare else None
-        self.tools.append(_tool_call(name, arguments, result.content, _retrieves(source), ref, self.options))
+        self.tools.append(tool_call(name, arguments, result.content, _retrieves(source), ref, self.options))
         if source is not None:
             if not source.structured and any(d.text for s in self.sources if not s.shadowed for d in s.documents or ()):
                 source.shadowed = True
@@ -189,45 +174,6 @@ class _Search:
             self.sources.append(Source(documents, "prompt", span.ref, span.start, partial=unit.call.truncated))
 
 
-def _settle(outer: Source, inner: Source) -> None:
-    """Of a search inside another one (a retriever in a tool, a vector store in a retriever) only one counts."""
-    texts = any(d.text for d in inner.documents or ())
-    joined = _only_joins(outer, inner)
-    if not texts and (named := _with_ids(outer, inner)) is not None:
-        outer.documents = named
-        inner.shadowed = True
-    elif joined is not None:
-        inner.text = joined
-        outer.shadowed = True
-    elif outer.documents is None or (not outer.documents and inner.documents and not outer.structured):
-        outer.shadowed = True
-    elif not outer.structured and texts:
-        inner.text = outer.text
-        outer.shadowed = True
-    elif outer.documents and texts and not any(d.text for d in outer.documents):
-        outer.shadowed = True
-    else:
-        inner.shadowed = True
-
-
-def _with_ids(outer: Source, inner: Source) -> tuple[Document, ...] | None:
-    """The outer search's texts with the ids of the inner one, where it has just as many ids and no texts."""
-    texts, ids = outer.documents or (), inner.documents or ()
-    if not texts or len(texts) != len(ids) or not all(d.id for d in ids) or any(d.id or not d.text for d in texts):
-        return None
-    return tuple(
-        d._replace(id=i.id, score=d.score if i.score is None else i.score) for d, i in zip(texts, ids, strict=True)
-    )
-
-
-def _only_joins(outer: Source, inner: Source) -> str | None:
-    """The one text of the outer search where it is only the texts that the inner one found, joined."""
-    if outer.documents is None or len(outer.documents) != 1 or outer.documents[0].id or not inner.documents:
-        return None
-    whole = fold(outer.documents[0].text or "")
-    return whole if all(d.text and fold(d.text) in whole for d in inner.documents) else None
-
-
 def _outer(node: Node, by_node: dict[int, Source]) -> Source | None:
     current = node.parent
     while current is not None:
@@ -238,138 +184,8 @@ def _outer(node: Node, by_node: dict[int, Source]) -> Source | None:
     return None
 
 
-def _tool_source(
-    name: str | None,
-    result: object,
-    ref: str,
-    start: int,
-    options: ReconstructOptions,
-    step: Step | None,
-    retrieval: bool = False,
-) -> Source | None:
-    """A tool run as a source, or None where it is no retrieval; `retrieval`: that it is one is known."""
-    retrieval = retrieval or options.is_retrieval_tool(name)
-    cut = step.truncated if step is not None else False
-    if result is None:
-        return Source(None, "tool", ref, start) if retrieval else None
-    returned = text_of(result) or ""
-    result = unwrapped(structured(result))
-    documents = read_documents(result, strings=retrieval)
-    if documents and len(documents) == 1 and documents[0] == Document(None, returned):
-        documents = None
-    if documents is not None and (retrieval or (documents and _looks_retrieved(documents))):
-        if all(_says_nothing(d.text or "") and not d.id for d in documents):
-            documents = ()
-        return Source(documents, "tool", ref, start, partial=cut, text=returned)
-    text = _plain(result)
-    if not text or _says_nothing(text):
-        if retrieval:
-            return Source((), "tool", ref, start)
-        return Source(None, "tool", ref, start, unsure=True) if _READS.match(name or "") else None
-    found = find_passages(text, options.passage_pattern, options.pattern_seconds, whole=True)
-    if (
-        found is not None
-        and found.documents
-        and (retrieval or _all_marked(found.documents, found.form))
-        and (found.form != "paragraphs" or len(found.documents) > 1)
-    ):
-        return Source(found.documents, "tool", ref, start, partial=cut, structured=False, text=text)
-    if not retrieval:
-        return Source(None, "tool", ref, start, unsure=True) if _is_prose(text) else None
-    data = structured(text)
-    if isinstance(data, dict | list):
-        if cut or not any(len(s) >= 30 for s in _strings(data)):
-            return Source(None, "tool", ref, start, partial=cut)
-        text, returned = "\n".join(_lines(data)), ""
-    else:
-        returned = text
-    return Source((Document(None, text.strip()),), "tool", ref, start, partial=cut, structured=False, text=returned)
-
-
-_READS = re.compile(r"(?:find|fetch|get|read|load|look|list|browse|open|consult|check)(?![a-z])", re.IGNORECASE)
-_TIME = re.compile(r"\d{1,4}[-:./]\d{1,2}([-:./]\d{1,4})?")
-
-
 def _retrieves(source: Source | None) -> bool:
     return source is not None and not source.unsure
-
-
-def _all_marked(documents: Sequence[Document], form: str) -> bool:
-    """Whether a tool's text is nothing but passages with ids (not a log, whose marks are times)."""
-    if form not in ("brackets", "named", "content", "tags", "labelled", "metadata", "headed"):
-        return False
-    texts = [d.text or "" for d in documents]
-    return (
-        all(d.id or d.source or d.title for d in documents)
-        and not any(d.id and _TIME.match(d.id) for d in documents)
-        and sum(map(len, texts)) >= 40 * len(texts)
-    )
-
-
-def _is_prose(text: str) -> bool:
-    """Whether a tool's result is text to read, so that it may have been retrieved, and not a value or a record."""
-    if len(text) < 120:
-        return False
-    data = structured(text) if text[:1] in ("{", "[") else None
-    longest = max((s for s in _strings(data)), key=len, default="") if isinstance(data, dict | list) else text
-    return len(longest) >= 120 and longest.count(" ") >= len(longest) // 12
-
-
-def _strings(data: object) -> list[str]:
-    if isinstance(data, str):
-        return [data]
-    if isinstance(data, dict):
-        return [s for value in data.values() for s in _strings(value)]
-    return [s for value in data for s in _strings(value)] if isinstance(data, list) else []
-
-
-def _lines(data: object, name: str = "") -> list[str]:
-    """Structured data as lines of text, so that none of it is lost in escapes."""
-    if isinstance(data, dict):
-        return [line for key, value in data.items() for line in _lines(value, str(key))]
-    if isinstance(data, list):
-        return [line for value in data for line in _lines(value, name)]
-    text = text_of(data)
-    if not text:
-        return []
-    return [f"{name}: {text}" if name and len(text) < 80 else text]
-
-
-def _looks_retrieved(documents: Sequence[Document]) -> bool:
-    """Whether a tool's result is a list of documents, not of orders or flights: texts of some length, with marks."""
-    texts = [d for d in documents if d.text]
-    marked = [d for d in texts if d.id or d.score is not None or d.source or d.title]
-    return bool(texts) and len(marked) == len(documents) and max(len(d.text or "") for d in texts) >= 30
-
-
-def _plain(result: object) -> str:
-    if isinstance(result, dict):
-        for key in ("content", "data", "result", "output", "text"):
-            inner = result.get(key)
-            if isinstance(inner, str):
-                return inner
-            if isinstance(inner, dict) and isinstance(inner.get("content"), str):
-                return str(inner["content"])
-    text = text_of(result) or ""
-    return repr_content(text) or text if text.startswith("content=") else text
-
-
-def _says_nothing(text: str) -> bool:
-    return says_nothing(text)
-
-
-def _tool_call(
-    name: str | None, arguments: object, result: object, retrieval: bool, ref: str, options: ReconstructOptions
-) -> ToolCall:
-    limit = options.max_text
-    said, returned = text_of(arguments), text_of(result)
-    return ToolCall(
-        name or "tool",
-        said[:limit] if said is not None else None,
-        returned[:limit] if returned is not None else None,
-        retrieval,
-        ref,
-    )
 
 
 def _current(unit: Unit) -> list[ChatMessage]:
@@ -412,7 +228,7 @@ def _chain_sources(unit: Unit, sources: Sequence[Source], known: bool) -> list[S
         output = step.output
         if not isinstance(output, list) and not (isinstance(output, dict) and len(output) <= 3):
             continue
-        if not known and _FETCHES.search(step.span.name):
+        if not known and _fetches(step.span.name):
             documents = read_documents(output, strings=True)
             if documents is not None and (documents or not ran) and all(d.text or d.id for d in documents):
                 found.append(Source(documents, "retriever", step.span.ref, step.span.start, partial=step.truncated))
