@@ -26,6 +26,7 @@ IDS_LOST = {
     "mlflow-dspy/kiln-otlp": "bare strings",
     "openinference-anthropic/vault-documents": "titles of attached documents",
     "openinference-dspy/kiln-cot": "bare strings",
+    "openinference-langchain/clinic-agent": "sources in what the tool returned",
     "openinference-litellm/ferry-headed": "titles in the prompt",
     "openinference-openai/ferry-branched-nosession": "numbers in the prompt",
     "openlit-langchain/ferry-historyaware": "OpenLIT reports the source as id",

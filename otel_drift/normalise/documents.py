@@ -200,6 +200,8 @@ def unwrapped(value: Any) -> Any:
                 value = value["output"]
             if value.get("lc") and isinstance(value.get("kwargs"), dict):
                 value = value["kwargs"]
+            if value.get("type") == "tool" and isinstance(value.get("data"), dict):
+                value = value["data"]
             if value.get("artifact"):
                 return value
             if value.get("type") in ("tool", "ToolMessage") and isinstance(value.get("content"), str):

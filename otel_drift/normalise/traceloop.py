@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any, ClassVar
 
@@ -20,6 +21,9 @@ from otel_drift.normalise.step import Document, Kind, Step, Tool
 
 _PREFIX = "traceloop.association.properties."
 _KINDS: dict[str, Kind] = {"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"}
+
+_RETRIEVER = re.compile(r"[A-Z]\w*Retriever(?:\.task)?$")
+"""LlamaIndex's retrievers are tasks named by their class."""
 
 
 class Traceloop(Reader):
@@ -40,7 +44,8 @@ class Traceloop(Reader):
         a = step.span.attributes
         declared = a.get("traceloop.span.kind")
         if isinstance(declared, str):
-            return _KINDS.get(declared.lower(), "chain")
+            kind = _KINDS.get(declared.lower(), "chain")
+            return "retriever" if kind == "chain" and _RETRIEVER.match(step.span.name) else kind
         return "other"
 
     def sessions(self, keys: Collection[str]) -> list[tuple[int, str]]:
@@ -57,7 +62,7 @@ class Traceloop(Reader):
     def query(self, step: Step) -> str | None:
         """The query in the entity input of a retriever span."""
         if step.kind == "retriever":
-            return next(iter(leaves(self.input(step), QUESTION_KEYS, NOT_ASKED)), None)
+            return next(iter(leaves(self.input(step), (*QUESTION_KEYS, "str_or_query_bundle"), NOT_ASKED)), None)
         return None
 
     def tool(self, step: Step) -> Tool | None:
