@@ -226,12 +226,14 @@ def test_check_leaves_the_ledger_as_it_is(tmp_path: Path) -> None:
         connection.execute(sa.text("DROP INDEX otel_drift_delivery_settled"))
         connection.execute(sa.text("UPDATE otel_drift_version SET version_num = '0004'"))
     before = (tmp_path / "ledger.db").read_bytes()
+    names = sorted(tmp_path.iterdir())
 
     done = service.command("serve", "--config", "otel-drift.toml", "--check")
 
     assert done.returncode == 0, done.stderr
     assert "is of an earlier version" in done.stderr
     assert (tmp_path / "ledger.db").read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == names
 
 
 def test_check_says_that_the_settings_are_in_order_also_beside_a_running_service(tmp_path: Path) -> None:

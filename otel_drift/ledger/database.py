@@ -175,13 +175,17 @@ def check_database(where: str | Path) -> list[str]:
         file = Path(url.database or "").expanduser().absolute()
         if url.database in (None, "", ":memory:") or not _prepare_file(file, make=False):
             return []
+        # With no write-ahead log all is in the file; SQLite would make an empty one beside it, and leave it there.
+        alone = "" if Path(f"{file}-wal").exists() else "&immutable=1"
         reader = sa.create_engine(
-            "sqlite://", creator=lambda: sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
+            "sqlite://", creator=lambda: sqlite3.connect(f"file:{quote(str(file))}?mode=ro{alone}", uri=True)
         )
         database = Database(reader, str(file), file)
     try:
         with database.reading() as connection:
             found = _revision(connection, database.name)
+            if found is None:
+                _check_encoding(connection, database.name)
         if found not in (None, REVISION):
             _refuse_newer(database.name, found)
             return [f"ledger {database.name} is of an earlier version: it is brought up to date when it is opened"]

@@ -15,6 +15,7 @@ from ledger_desk_contract import DeskContract
 from ledger_samples import finding, session, unit
 from otel_drift.errors import LedgerError
 from otel_drift.ledger import Ledger
+from otel_drift.ledger.database import check_database
 
 if TYPE_CHECKING:
     from conftest import PostgresCluster
@@ -93,8 +94,9 @@ def test_a_database_that_cannot_hold_all_text_is_told(postgres: PostgresCluster,
     name = f"of_{encoding.lower()}"
     with psycopg.connect(postgres.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")  # type: ignore[arg-type]
-    with pytest.raises(LedgerError, match=rf"stores text as {encoding}: name a database made with ENCODING 'UTF8'"):
-        Ledger.open(postgres.url(name))
+    for look in (check_database, Ledger.open):
+        with pytest.raises(LedgerError, match=rf"stores text as {encoding}: name a database made with ENCODING 'UTF8'"):
+            look(postgres.url(name))
 
 
 def test_a_server_whose_machine_is_gone_is_given_up_within_a_minute(place: str) -> None:
