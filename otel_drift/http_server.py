@@ -299,8 +299,9 @@ class HttpServer:
         if ready is not None:
             loop.call_soon(ready.set)
         if self._tls is not None:
+            begins = _renewing(self._tls)  # before they are read, so that what is replaced meanwhile is noticed
             self._server.config.load()
-            self._server.config.ssl.sni_callback = _renewing(self._tls)
+            self._server.config.ssl.sni_callback = begins
         await self._server.serve(sockets=[self._socket])
 
 
