@@ -8,6 +8,7 @@ from otel_drift.model import Attributes, Span
 from otel_drift.normalise.app import Application
 from otel_drift.normalise.cohere import SCOPE as COHERE
 from otel_drift.normalise.cohere import CohereRerank
+from otel_drift.normalise.crewai import CrewAI
 from otel_drift.normalise.gen_ai import GenAI
 from otel_drift.normalise.google_adk import GoogleADK
 from otel_drift.normalise.haystack import KEYS as HAYSTACK_KEYS
@@ -31,7 +32,7 @@ __all__ = ["Identity", "Step", "identify", "read"]
 
 _OPENINFERENCE, _LANGFUSE, _MLFLOW, _VERCEL = OpenInference(), Langfuse(), Mlflow(), Vercel()
 _PYDANTIC, _TRACELOOP, _VECTOR, _GENAI = PydanticAI(), Traceloop(), VectorStore(), GenAI()
-_LANGSMITH, _HAYSTACK, _COHERE = LangSmith(), Haystack(), CohereRerank()
+_LANGSMITH, _HAYSTACK, _COHERE, _CREW = LangSmith(), Haystack(), CohereRerank(), CrewAI()
 _LITELLM, _ADK, _OPENLIT, _APP = LiteLLM(), GoogleADK(), OpenLIT(), Application()
 _APP_ONLY: tuple[Reader, ...] = (_APP,)
 MAX_NAMES = 100_000
@@ -171,6 +172,8 @@ def _conventions(keys: Collection[str], scope: str, store: object, hits: bool, l
             found.append(_OPENLIT)
         if scope == COHERE:
             found.append(_COHERE)
+    if "crewai.crew.tasks_output" in keys:
+        found.append(_CREW)
     if any(key.startswith("traceloop.") for key in keys):
         found.append(_TRACELOOP)
     if raw:

@@ -305,6 +305,8 @@ def _from_prompt(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Documen
             continue
         if found.form in WEAK_FORMS and text == unit.last_message == unit.user:
             continue  # no template around the user's words: the list is the user's own
+        if found.form in WEAK_FORMS and found.documents and _said_before(unit, found.documents[0]):
+            continue  # handed on by another agent or step
         if found.documents:
             asked = fold(unit.user or "")
             documents = tuple(d for d in found.documents if not asked or fold(d.text or "") != asked)
@@ -312,6 +314,20 @@ def _from_prompt(unit: Unit, options: ReconstructOptions) -> tuple[tuple[Documen
                 return documents, found.form
         empty = "empty"
     return (), empty
+
+
+def _said_before(unit: Unit, document: Document) -> bool:
+    """Whether a text is an earlier model call's own words: it said so, and was given nothing of the kind."""
+    text = fold(document.text or "")
+    for call in unit.calls:
+        if call is unit.call:
+            break
+        if text in fold(call.answer_text or ""):
+            given = call.input_messages or ()
+            return not any(
+                text in fold(said) for m in given for said in (m.text, *(text_of(r.content) or "" for r in m.results))
+            )
+    return False
 
 
 def _whole_from_prompt(

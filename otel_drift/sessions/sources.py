@@ -189,15 +189,20 @@ def _retrieves(source: Source | None) -> bool:
 
 
 def _current(unit: Unit) -> list[ChatMessage]:
-    """Messages of this turn only: what comes after the last user message of each call (never resent history)."""
+    """Messages of this turn only: what comes after the last user message of each call (never resent history).
+
+    Of the other calls those count that were asked the same, or the user's words in a template of their own.
+    """
     found: list[ChatMessage] = list(unit.given[unit.last_index + 1 :]) if unit.last_index >= 0 else []
     others = [call for call in unit.calls if call is not unit.call]
     asked = fold(unit.last_message or "") if others else ""
+    own = fold(unit.user or "") if others else ""
     for call in others:
         messages = call.input_messages or ()
         places = range(len(messages) - 1, -1, -1)
         last = next((i for i in places if messages[i].role == "user" and messages[i].text.strip()), -1)
-        if last >= 0 and fold(messages[last].text) == asked:
+        text = fold(messages[last].text) if last >= 0 else ""
+        if text and (text == asked or (own and own in text)):
             have = {r.id for m in found for r in m.results}
             found.extend(m for m in messages[last + 1 :] if m.results and not all(r.id in have for r in m.results))
     return found
