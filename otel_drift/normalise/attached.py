@@ -32,7 +32,8 @@ def _block(part: dict[str, Any]) -> dict[str, Any] | None:
         inner = part
     data = structured(inner["data"]) if "data" in inner else None  # Cohere
     if data is not None:
-        return {**data, "id": inner.get("id")} if isinstance(data, dict) else {"text": data, "id": inner.get("id")}
+        fields = data if isinstance(data, dict) else {"text": data}
+        return {**fields, "id": inner.get("id") or fields.get("id")}
     source = inner.get("source")
     if not isinstance(source, dict):
         return None

@@ -20,7 +20,7 @@ class CohereRerank(Reader):
     needs: ClassVar = {"candidates": "gen_ai.prompt.", "query": "gen_ai.prompt."}
 
     def documents(self, step: Step) -> tuple[Document, ...] | None:
-        """The passages that came out, in their new order."""
+        """The passages that came out, in their new order; None where that was not recorded (the call failed)."""
         given = self.candidates(step)
         if given is None:
             return None
@@ -29,7 +29,7 @@ class CohereRerank(Reader):
             said = _RANKED.fullmatch(str(answer.get("content")))
             if said is not None and int(said["place"]) < len(given):
                 ranked.append(given[int(said["place"])].with_score(number(said["score"])))
-        return tuple(ranked)
+        return tuple(ranked) or None
 
     def candidates(self, step: Step) -> tuple[Document, ...] | None:
         """The passages that went in."""

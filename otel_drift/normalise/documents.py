@@ -133,11 +133,15 @@ def _from_list(value: Sequence[Any], strings: bool, depth: int) -> tuple[Documen
 _LABELLED = re.compile(r"(?:\[(?P<inner>[^\s\[\]]{2,80})\]:?|(?P<outer>[^\s:\[\]]{2,80}):)\s+(?=\S)")
 
 
+_NAMES = re.compile(r"[^\W\d_]|[#§]")
+"""A label of digits alone is a date, a time or a version, and part of what is said."""
+
+
 def _with_labels(documents: list[Document]) -> tuple[Document, ...]:
     """Texts that each begin with another identifier (``id: text``, ``[id] text``), parted from it."""
     marks = [_LABELLED.match(d.text or "") for d in documents]
     ids = [m["inner"] or m["outer"] for m in marks if m]
-    if len(set(ids)) < len(documents) or not all(map(_IDENTIFIER.fullmatch, ids)):
+    if len(set(ids)) < len(documents) or not all(_IDENTIFIER.fullmatch(own) and _NAMES.search(own) for own in ids):
         return tuple(documents)
     return tuple(
         d._replace(id=own, text=(d.text or "")[m.end() :]) for d, m, own in zip(documents, marks, ids, strict=True) if m

@@ -41,8 +41,12 @@ def cohere(text: str, n: int) -> dict[str, Any]:
     return {"type": "document", "document": {"id": f"law-{n}", "data": json.dumps({"text": text})}}
 
 
-BLOCKS = [anthropic, in_blocks, search_result, bedrock, bedrock_search, cohere]
-WITH_IDS = [search_result, bedrock_search, cohere]
+def cohere_with_the_id_inside(text: str, n: int) -> dict[str, Any]:
+    return {"type": "document", "document": {"data": {"id": f"law-{n}", "text": text}}}
+
+
+BLOCKS = [anthropic, in_blocks, search_result, bedrock, bedrock_search, cohere, cohere_with_the_id_inside]
+WITH_IDS = [search_result, bedrock_search, cohere, cohere_with_the_id_inside]
 
 
 def genai(parts: list[Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from otel_drift.normalise.documents import read_documents
 from spans import TURNS, Trace, chat, evidence, one, said, sessions_of
 
 DOCUMENTS = [("d-1", "Orders leave the warehouse on Mondays."), ("d-2", "Parcels take three days by road.")]
@@ -78,6 +79,36 @@ def test_a_role_named_after_the_tool_is_its_result() -> None:
     session = one(t)
     assert said(session) == [(asked, answered)]
     assert evidence(session) == [DOCUMENTS]
+
+
+@pytest.mark.parametrize("texts", [["ref-1: one", "ref-2: two"], ["[§1/a] one", "[#2-b] two"]])
+def test_texts_that_begin_with_ids(texts: list[str]) -> None:
+    found = read_documents(texts, strings=True) or ()
+    assert [d.text for d in found] == ["one", "two"]
+    assert all(d.id for d in found)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2024-01-05: the fee is 5 euros", "2024-03-01: the fee is 6 euros"],
+        ["1.2: a new menu", "1.3: a new page"],
+        ["Note-1: one", "Note-1: two"],
+        ["ref-1: one", "two"],
+    ],
+)
+def test_texts_that_begin_with_a_date_are_whole(texts: list[str]) -> None:
+    found = read_documents(texts, strings=True) or ()
+    assert [(d.id, d.text) for d in found] == [(None, text) for text in texts]
+
+
+def test_a_reranking_that_failed_did_not_find_nothing() -> None:
+    t = Trace(scope="opentelemetry.instrumentation.cohere")
+    root = t.add("turn", {"session.id": "s"}, lasts=9)
+    flat = {"gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": DOCUMENTS[0][1]}
+    t.add("cohere.rerank", {"llm.request.type": "rerank", "gen_ai.system": "Cohere", **flat}, root)
+    t.add("cohere.chat", chat(0).spans[-1].attributes, root)
+    assert one(t).turns[0].retrieval == "not_captured"
 
 
 def test_cohere_reranking() -> None:
