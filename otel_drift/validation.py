@@ -35,6 +35,7 @@ from otel_drift.planning import Plan, plan, price, settled, total
 from otel_drift.protocols import AnswerCache, Audit, AuditSettings, Judge, Step
 from otel_drift.reasons import REASONS, RECONSTRUCTION_FAILED
 from otel_drift.redaction import withhold
+from otel_drift.text.remembered import make_room
 
 __all__ = ["REASONS", "Budget", "Plan", "audit_session", "plan", "unit_fingerprint", "unit_id", "unredacted"]
 
@@ -66,6 +67,7 @@ def audit_session(
         budget: the run's limits, shared by all sessions.
         nonce: the delimiter marker to use, for tests and replays; random by default.
     """
+    make_room()
     run = _Run(audit, session, judge, settled(settings or AuditSettings(), judge), cache, budget or Budget(), nonce)
     if any(hint.code == RECONSTRUCTION_FAILED for hint in session.hints):
         return run.unit("inconclusive", RECONSTRUCTION_FAILED)

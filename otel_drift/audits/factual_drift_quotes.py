@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
 
 from otel_drift import text
 from otel_drift.text.lexicon import ENGLISH_FUNCTION_WORDS
+from otel_drift.text.remembered import remembered
 
 LEAST_EVIDENCE_WORDS = 4
 LEAST_CLAIM_WORDS = 3
@@ -65,7 +65,7 @@ def is_long_enough(source: str, quote: str, least: int) -> bool:
     return bool(wanted) and (wanted in _wholes(source) or _is_sentence(source, quote))
 
 
-@functools.lru_cache(maxsize=2048)
+@remembered(2048)
 def covering_sentences(source: str, quote: str, neighbours: int = 0) -> str:
     """The sentences of `source` that `quote` stands in, with so many neighbours on each side."""
     span = find_quote(source, quote)
@@ -95,13 +95,13 @@ def is_restatement(later: str, earlier: str) -> bool:
     return as_negated and qualifier_classes(earlier) <= qualifier_classes(later)
 
 
-@functools.lru_cache(maxsize=2048)
+@remembered(2048)
 def stems(piece: str) -> tuple[str, ...]:
     """The content stems of a text, kept for the next question about it."""
     return tuple(text.content_stems(piece))
 
 
-@functools.lru_cache(maxsize=2048)
+@remembered(2048)
 def stem_set(piece: str) -> frozenset[str]:
     """The content stems of a text without order."""
     return frozenset(stems(piece))
@@ -112,7 +112,7 @@ def holds_any_case(source: str, piece: str) -> bool:
     return text.holds(source.casefold(), piece.casefold())
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def qualifier_classes(sentence: str) -> frozenset[str]:
     """The classes of explicit qualifiers in `sentence`: the strong ones of `otel_drift.text` and the plain words."""
     strong = {qualifier.kind for qualifier in text.qualifiers(sentence)}
@@ -129,14 +129,14 @@ def _is_sentence(source: str, quote: str) -> bool:
     return (not before or before[-1] in ".!?…。\n") and last in (".", "!", "?", "。")
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _wholes(source: str) -> frozenset[str]:
     """The lines and sentences of `source`, and all of it, bare."""
     spans = (source[start:end] for start, end in sentence_spans(source))
     return frozenset(map(_bare, [source, *source.splitlines(), *spans]))
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def sentence_spans(source: str) -> tuple[tuple[int, int], ...]:
     """Where the sentences of `source` begin and end."""
     return tuple((sentence.start, sentence.end) for sentence in text.sentences(source))

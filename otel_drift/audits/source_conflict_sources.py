@@ -6,7 +6,6 @@ passage they still count as one source.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from otel_drift import text
 from otel_drift.audits.factual_drift_quotes import stem_set
 from otel_drift.model import Passage, Session, Turn
+from otel_drift.text.remembered import remembered
 
 NEAR_IDENTICAL = 0.8
 """Share of content stems two texts have in common from which they can be copies, all figures and names being equal."""
@@ -51,7 +51,7 @@ class Sources:
         return documents[0], documents[1]
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(64)
 def sources_of(turn: Turn) -> Sources:
     """Index the passages of `turn` that have a text."""
     passages = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 from otel_drift.text import content_stems, fold, number_values
+from otel_drift.text.remembered import remembered
 
 SAME_SHARE = 0.8
 """Share of content stems that two texts have in common (Jaccard) from which they are one text in other words."""
@@ -36,6 +36,6 @@ def same_origin(a: str, b: str) -> bool:
     return len(first & second) >= SAME_SHARE * len(first | second)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(content_stems(text))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from otel_drift.model import Passage
 from otel_drift.text import content_stems, content_words, fold
+from otel_drift.text.remembered import remembered
 
 _SHARE_OF_TITLE = 0.75
 _HEAD_OF_TEXT = 300
@@ -70,7 +70,7 @@ def same_shape(name: str, ids: Collection[str]) -> bool:
     return shape is not None and any(_shape(known) == shape for known in ids)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _shape(name: str) -> str | None:
     """``gl-start-07`` → ``gl-a-9``; None for what has no digits or could be anything."""
     folded = name.strip().casefold()
@@ -84,7 +84,7 @@ def _shape(name: str) -> str | None:
     return first[0] + re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", folded[first.end() :]))
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def _plain(text: str) -> str:
     return fold(text).casefold().strip(" .,;:*_\"'()<>`")
 
@@ -103,7 +103,7 @@ def _names_part(wanted: str, passage: Passage) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _file_names(source: str | None) -> tuple[str, ...]:
     """``guides/start.md`` → ``start.md``, ``start``."""
     if not source:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from otel_drift.errors import ConfigError
+from otel_drift.text.remembered import remembered
 
 _ENVIRONMENT = {
     # Without these, importing litellm reads a .env file from a folder above it, and fetches price lists from GitHub.
@@ -124,7 +125,7 @@ def count_tokens(text: str) -> int:
     return sum(map(_tokens_of_line, lines)) + len(lines) - 1
 
 
-@functools.lru_cache(maxsize=2048)
+@remembered(2048)
 def _tokens_of_line(line: str) -> int:
     sampled = _SAMPLES * _SAMPLE_LENGTH
     if len(line) <= 2 * sampled:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from otel_drift.judges.rules_grounding import antonym_pair, same_measure
 from otel_drift.judges.rules_lexicon import rarity
@@ -26,6 +25,7 @@ from otel_drift.judges.rules_statements import (
 )
 from otel_drift.text import dates, number_values, quantities, statements, stem, stems
 from otel_drift.text.quantities import MEASURES, MONEY
+from otel_drift.text.remembered import remembered
 
 SAME_CLAIM = 0.7
 """Similarity from which two clauses are taken to say the same of the same thing."""
@@ -168,7 +168,7 @@ def _other_figures(figure: Figure, reading: Reading) -> frozenset[tuple[float, s
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _all_stems(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset(s for text in texts for s in stems(text)[0])
 
@@ -272,7 +272,7 @@ def _stands_in(figure: Figure, texts: Sequence[str]) -> bool:
     return any(number_values(figure.text) <= number_values(text) and _month(figure) in text for text in texts)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _figures_of(text: str) -> tuple[frozenset[tuple[float, str]], frozenset[float]]:
     """The quantities of a text with their units, and the numbers that have none and may stand for any."""
     found = quantities(text)

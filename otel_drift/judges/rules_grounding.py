@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -28,6 +27,7 @@ from otel_drift.text import (
 )
 from otel_drift.text.dates import MONTHS
 from otel_drift.text.quantities import MEASURES, bare_numbers, is_unit
+from otel_drift.text.remembered import remembered
 
 GroundingVerdict = Literal["supported", "unsupported", "unsure", "no_claim"]
 
@@ -197,7 +197,7 @@ def read_evidence(passages: Sequence[str]) -> Evidence:
     )
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def read_passage(text: str) -> EvidencePassage:
     """Read one passage; the latest are remembered."""
     found = []

@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -32,6 +31,7 @@ from otel_drift.judges.rules_statements import (
 from otel_drift.model import JudgeTask, Passage, Session
 from otel_drift.text import dates, is_english, names, statements, stem, stems
 from otel_drift.text.dates import MONTHS
+from otel_drift.text.remembered import remembered
 
 LEAST_SCORE = 0.7
 """What is less probable is not raised (measured: below it, ordinary passages set it off)."""
@@ -200,7 +200,7 @@ def _other_subject(one: Statement, other: Statement) -> bool:
     return bool(mine - _stems(other.passage.text or "") and theirs - _stems(one.passage.text or ""))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(stems(text)[0])
 
@@ -215,7 +215,7 @@ def _topic(statement: Statement) -> frozenset[str]:
     return own or _about(statement.passage.text or "")
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _about(text: str) -> frozenset[str]:
     """The names in the opening sentence of a passage: what a sentence without names is taken to speak of."""
     opening = next(iter(statements(text)), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from otel_drift.judges.rules_lexicon import antonyms, rarity
 from otel_drift.text import (
@@ -20,6 +19,7 @@ from otel_drift.text import (
 )
 from otel_drift.text.dates import MONTHS
 from otel_drift.text.quantities import is_unit
+from otel_drift.text.remembered import remembered
 
 SELECTORS = frozenset(
     stem(word)
@@ -97,7 +97,7 @@ _SUBORDINATORS = frozenset(
 )
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def read(sentence: str) -> Reading:
     """Read a sentence. A clause that opens with a pronoun or says little takes the words of the clause before it."""
     pieces = tuple(clauses(sentence)) or (sentence,)

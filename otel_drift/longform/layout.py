@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from otel_drift.text.lexicon import ABBREVIATIONS, NEVER_FINAL
+from otel_drift.text.remembered import remembered
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -93,7 +94,7 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LATIN_WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(64)
 def read_layout(answer: str) -> Layout:
     """Read the sentences and sections of an answer in Markdown or plain text."""
     sentences: list[PlacedSentence] = []

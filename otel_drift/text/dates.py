@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
+
+from otel_drift.text.remembered import remembered
 
 DateRole = Literal["start", "deadline", ""]
 
@@ -76,7 +77,7 @@ _START = re.compile(
 )
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def dates(text: str) -> tuple[Date, ...]:
     """Return the dates of `text`, bare years included, in order."""
     found = []

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
+
+from otel_drift.text.remembered import remembered
 
 QualifierClass = Literal["likelihood", "frequency", "time_scope", "condition", "approximation", "estimate"]
 
@@ -110,7 +111,7 @@ _SOFT_PATTERNS = {
 _NEGATED = re.compile(r"\b(?:not|never)\s+$", re.IGNORECASE)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def qualifiers(text: str) -> tuple[Qualifier, ...]:
     """Return the explicit (strong) qualifiers of `text` in order."""
     found = [
@@ -122,7 +123,7 @@ def qualifiers(text: str) -> tuple[Qualifier, ...]:
     return tuple(sorted(found, key=lambda q: (q.start, q.kind)))
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def keeps(text: str, kind: QualifierClass) -> bool:
     """Whether `text` holds any marker, strong or soft, of the class `kind`."""
     return bool(_STRONG_PATTERNS[kind].search(text) or _SOFT_PATTERNS[kind].search(text))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from otel_drift.text.dates import MONTHS, dates
 from otel_drift.text.lexicon import LABELS, STOPWORDS
+from otel_drift.text.remembered import remembered
 from otel_drift.text.tokens import WORD, stem
 
 QuantityRole = Literal["most", "least", "approx", ""]
@@ -120,7 +120,7 @@ def is_unit(word: str) -> bool:
     return word.casefold() in _UNIT_OF
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def quantities(text: str) -> tuple[Quantity, ...]:
     """Return the numbers of `text` with their units in order; dates and citation markers left out.
 
@@ -147,13 +147,13 @@ def _clock(match: re.Match[str]) -> Quantity:
     return Quantity(float(minutes), "clock", "", "", "", match.group(), match.start(), match.end())
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def number_values(text: str) -> frozenset[float]:
     """Return every number `text` holds, in every reading: dates, labels and number words included."""
     return frozenset(value for match in _NUMBER.finditer(_CITATION.sub(" ", text)) for value in _readings(match))
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def bare_numbers(text: str) -> frozenset[float]:
     """Return the numbers of `text` that no unit of measure follows, in every reading: they may stand for any unit."""
     measured = [(q.start, q.end) for q in quantities(text) if not q.label and (q.unit in MEASURES or "/" in q.unit)]

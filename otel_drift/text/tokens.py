@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import pairwise
 
 from otel_drift.text.lexicon import ENGLISH_FUNCTION_WORDS, IRREGULAR, OTHER_FUNCTION_WORDS, STOPWORDS
+from otel_drift.text.remembered import remembered
 
 WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_][^\W_]*(?:['\u2019][^\W\d_]+)*")
 """A word, or a number with its separators. Hyphens separate (``carried-over`` is two words); ``X200`` is one."""
@@ -21,7 +21,7 @@ _SUFFIXES = ("ations", "ation", "tions", "tion", "ions", "ion", "ments", "ment",
 _SHIP = re.compile(r"(?<=[^\W\d_]{4})ships?$")
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def stem(word: str) -> str:
     """Return the folded stem of one word: case, accents, inflection and common derivation removed.
 
@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def _read(word: str) -> tuple[str, bool]:
     return stem(word), is_content(word)
 
