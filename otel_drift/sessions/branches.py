@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.history import Pair
 from otel_drift.sessions.unit import Unit
+from otel_drift.sessions.user_text import more_than_a_word
 
 
 @dataclass(slots=True)
@@ -31,7 +32,8 @@ def alternatives(units: Sequence[Unit]) -> list[Draft]:
             draft = next((d for d in reversed(by_place[place]) if _branches(d.unit, unit)), None)
         if draft is not None and not draft.unit.answered and draft.unit.user:
             asked = fold(draft.unit.user)
-            if any(asked in text for text in unit.asked_before):
+            before = unit.asked_before
+            if asked in before or (more_than_a_word(asked) and any(asked in text for text in before)):
                 draft = None  # a question that was left without an answer, and another one after it
         if draft is None:
             drafts.append(Draft(unit))

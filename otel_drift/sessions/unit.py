@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -272,8 +273,10 @@ class Unit:
 
     @property
     def asked_before(self) -> frozenset[str]:
-        """What the user said earlier in the conversation that its model call was given, folded."""
-        return frozenset(fold(m.text) for m in self.given[: max(self.last_index, 0)] if m.role == "user")
+        """What the user had said since the last answer, in the conversation that its model call was given, folded."""
+        earlier = reversed(self.given[: max(self.last_index, 0)])
+        since = itertools.takewhile(lambda m: m.role != "assistant" or not m.text.strip(), earlier)
+        return frozenset(fold(m.text) for m in since if m.role == "user")
 
     @lazy
     def resent(self) -> frozenset[str]:

@@ -65,12 +65,12 @@ def user_text(last: str | None, candidates: Iterable[tuple[str, bool]], root: st
         return called
     question = from_template(last)
     if question is not None:
-        if called is not None and _mostly(called):
+        if called is not None and more_than_a_word(called):
             return called
         asked = fold(question)
         return next((text for text in options if fold(text) in asked or asked in fold(text)), question)
     written = last.strip()  # several lines, or a chain's inputs as JSON
-    if options and fold(options[0]) != folded and _mostly(options[0]):
+    if options and fold(options[0]) != folded and more_than_a_word(options[0]):
         around = len(folded) - len(fold(options[0]))
         if "\n" in written or written[:1] == "{" or around >= AROUND:
             return options[0]
@@ -90,7 +90,7 @@ def _on_own_lines(text: str, message: str) -> bool:
     return f"\n{text.strip()}\n" in f"\n{message}\n"
 
 
-def _mostly(short: str) -> bool:
+def more_than_a_word(short: str) -> bool:
     """Whether a candidate inside the message is more than a word that happens to be in it."""
     return len(short) >= 12 and " " in short
 

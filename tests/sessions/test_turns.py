@@ -74,6 +74,16 @@ def test_regenerated_answers_are_alternatives_and_the_history_says_which_counts(
     assert [[a.answer for a in t.alternatives] for t in session.turns] == [[], ["On Friday, perhaps."], []]
 
 
+def test_a_short_message_that_got_no_answer_and_is_sent_again_is_one_turn() -> None:
+    """Also where it was said before, or stands within a word of what was ("no" in "know")."""
+    turns = [("no", "Do you know where it is?"), ("I know where it is.", "Good."), ("no", "Fine then."), TURNS[2]]
+    lost = chat(2, ids=S, turns=turns)
+    attributes = {k: v for k, v in lost.spans[0].attributes.items() if k != "gen_ai.output.messages"}
+    lost.spans[0] = dataclasses.replace(lost.spans[0], attributes=attributes)
+    again = [chat(k, start=9_000.0 + k, ids=S, turns=turns) for k in (2, 3)]
+    assert said(one(*(chat(k, ids=S, turns=turns) for k in (0, 1)), lost, *again)) == turns
+
+
 def test_the_same_call_sent_twice_is_one_turn() -> None:
     """The same conversation, question and answer: a client that asked again, though the later history holds it once."""
     again = chat(1, start=105.0, ids=S)
