@@ -328,16 +328,26 @@ def last_asked(messages: Sequence[ChatMessage]) -> int:
 
 def final_answer(uses: Sequence[ToolUse]) -> str | None:
     """The answer that an agent gives by calling a tool for it (smolagents and others), None for other tools."""
-    if len(uses) != 1 or uses[0].name not in ("final_answer", "final_result", "final_response"):
-        return None
-    arguments, _ = load(uses[0].arguments or "")
-    if not isinstance(arguments, dict):
-        return None
+    arguments = _final(uses)
     for key in ("answer", "final_answer", "response", "output", "text"):
         text = arguments.get(key)
         if isinstance(text, str) and text.strip():
             return text
     return None
+
+
+def ends_silent(uses: Sequence[ToolUse]) -> bool:
+    """Whether an agent ended with an answer that is empty."""
+    arguments = _final(uses)
+    return bool(arguments) and all(isinstance(value, str) and not value.strip() for value in arguments.values())
+
+
+def _final(uses: Sequence[ToolUse]) -> dict[str, Any]:
+    """What the tool was called with that gives an agent's answer; empty for other tools."""
+    if len(uses) != 1 or uses[0].name not in ("final_answer", "final_result", "final_response"):
+        return {}
+    arguments, _ = load(uses[0].arguments or "")
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _longest(value: Any) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from otel_drift.normalise import Step
 from otel_drift.normalise.documents import read_documents
+from otel_drift.normalise.step import ends_silent
 from otel_drift.normalise.values import fold
 from otel_drift.sessions.answers import comments, variants
 from otel_drift.sessions.branches import Draft, alternatives, pairs_in, without_branches
@@ -47,7 +48,7 @@ def is_part(unit: Unit) -> bool:
         return False
     if not unit.calls:
         return not (unit.wrapped and unit.user) or _returns_documents(unit)
-    return all(any(m.uses for m in c.output_messages or ()) for c in unit.calls)
+    return all(any(m.uses and not ends_silent(m.uses) for m in c.output_messages or ()) for c in unit.calls)
 
 
 def _returns_documents(unit: Unit) -> bool:

@@ -573,3 +573,19 @@ def test_turns_without_content_below_one_root_are_told_by_their_shape() -> None:
         kind = "TOOL" if name == "tools" else "LLM"
         agent.add(name, {"openinference.span.kind": kind, "llm.model_name": "m", "tool.name": "search_kb"}, node)
     assert len(one(agent).turns) == 1
+
+
+@pytest.mark.parametrize("given", [{"answer": ""}, {"answer": " \n"}])
+def test_an_agent_that_ends_with_an_empty_answer_has_its_turn(given: dict[str, str]) -> None:
+    messages: list[dict[str, Any]] = []
+    traces = []
+    for k, (question, answer) in enumerate(TURNS):
+        final = {"name": "final_answer", "arguments": json.dumps({"answer": answer} if k != 1 else given)}
+        ends = {"role": "assistant", "tool_calls": [{"id": f"c{k}", "type": "function", "function": final}]}
+        messages.append({"role": "user", "content": question})
+        t = Trace(100.0 * k)
+        root = t.add("agent", {"openinference.span.kind": "AGENT", "input.value": question, **S})
+        llm(t, messages, ends, root)
+        traces.append(t)
+        messages += [ends, {"role": "tool", "tool_call_id": f"c{k}", "content": answer if k != 1 else ""}]
+    assert said(one(*traces)) == [TURNS[0], (TURNS[1][0], None), TURNS[2]]
