@@ -8,7 +8,7 @@ import re
 from otel_drift.normalise.step import Document
 from otel_drift.normalise.values import number
 from otel_drift.sessions.prompt_found import Found, described, is_about, own_id
-from otel_drift.sessions.prompt_paragraphs import first_text, outside_code, without_outer_rules
+from otel_drift.sessions.prompt_paragraphs import HEADING, first_text, outside_code, without_outer_rules
 from otel_drift.sessions.prompt_sections import END, may_hold_rules
 
 _BRACKET = re.compile(
@@ -135,9 +135,7 @@ def _without_titles(documents: list[Document], marks: list[re.Match[str]]) -> li
         return documents  # it may be the passage's own
     ruled = [mark[0].lstrip()[:1] in "-=" for mark in marks]
     if not all(
-        (mark["rule"] is not None) if rule else (len(mark["title"]) <= 60 and not _FULL_STOP.search(mark["title"]))
-        for mark, rule in zip(found, ruled, strict=True)
-        if mark
+        (mark["rule"] is not None) if rule else _is_title(mark) for mark, rule in zip(found, ruled, strict=True) if mark
     ):
         return documents
     return [
@@ -145,6 +143,12 @@ def _without_titles(documents: list[Document], marks: list[re.Match[str]]) -> li
         for d, m in zip(documents, found, strict=True)
         if m
     ]
+
+
+def _is_title(mark: re.Match[str]) -> bool:
+    """Whether a first line is a title, not the beginning of a sentence whose lines were broken."""
+    goes_on = mark.string[mark.end()].islower()
+    return len(mark["title"]) <= HEADING and not goes_on and not _FULL_STOP.search(mark["title"])
 
 
 def _with_key_lines(documents: list[Document]) -> list[Document]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import pytest
 
@@ -89,6 +90,11 @@ def test_a_sentence_that_begins_like_a_source_is_text() -> None:
 )
 def test_a_passage_about_something_that_was_not_found_is_text(said: str) -> None:
     assert found(f"Context:\n{said}\n\nQuestion: when?") == [(None, said)]
+
+
+def test_a_line_that_was_broken_is_no_title() -> None:
+    broken = [textwrap.fill(text, 50) for text in (A, B)]
+    assert found(f"Context:\nDocument 1: {broken[0]}\n\nDocument 2: {broken[1]}") == [(None, text) for text in broken]
 
 
 def test_a_rule_of_dashes_in_an_enclosing_line_is_no_id() -> None:
