@@ -31,17 +31,27 @@ def together(paragraphs: Sequence[str]) -> list[str]:
 
 
 def first_text(text: str) -> str:
-    """The first of the texts that blank lines are between."""
+    """The first of the texts that blank lines are between.
+
+    The last paragraph of all is the question rather than the end of a passage that was cut in the middle of a sentence.
+    """
     paragraphs = text.split("\n\n")
     code = False
     for count, (before, after) in enumerate(itertools.pairwise(paragraphs), 1):
         code ^= len(_FENCE.findall(before)) % 2 == 1
-        if not code and not _goes_on(before, after.strip("\n"), True):
+        is_last = not any(p.strip() for p in paragraphs[count + 1 :])
+        if not code and not (_ends_it if is_last else _goes_on)(before, after.strip("\n")):
             return "\n\n".join(paragraphs[:count])
     return text
 
 
-def _goes_on(before: str, after: str, titled: bool) -> bool:
+def _ends_it(before: str, after: str) -> bool:
+    """Whether `after`, behind which nothing stands, is the passage's end, told by more than how `before` ends."""
+    below_table = before.rstrip().rpartition("\n")[2].lstrip()[:1] == "|"
+    return _ITEM.match(after) is not None or (below_table and not after.rstrip().endswith(("?", "？", "؟")))
+
+
+def _goes_on(before: str, after: str, titled: bool = True) -> bool:
     """Whether a text goes on with the paragraph `after`; `titled`: whether a line without a full stop is a heading."""
     lines = before.strip("\n").split("\n")
     last = lines[-1].strip()

@@ -45,6 +45,14 @@ def test_instructions_behind_the_last_mark_are_no_passage() -> None:
     assert [d.text for d in found.documents] == [PLAIN, "Hamsters are small pets."]
 
 
+@pytest.mark.parametrize("cut", ["Hamsters are small pets,", "Small pets", "These may be kept:", "| pets | small |"])
+def test_the_question_behind_a_passage_that_was_cut_is_no_part_of_it(cut: str) -> None:
+    question = "May I keep a hamster in my flat on the second floor?"
+    found = find_passages(f"[1] {PLAIN}\n[2] {cut}\n\n{question}")
+    assert found is not None
+    assert [d.text for d in found.documents] == [PLAIN, cut]
+
+
 def test_paragraphs_that_stand_alone_stay_apart() -> None:
     texts = [PLAIN, "Hamsters are small pets, and so are budgerigars.", "Horses are not."]
     found = find_passages("Answer only from these excerpts:\n\n" + "\n\n".join(texts))
