@@ -208,6 +208,8 @@ def unwrapped(value: Any) -> Any:
                 value = value["data"]
             if value.get("artifact"):
                 return value
+            if isinstance(value.get("raw_output"), str) and "tool_name" in value:  # LlamaIndex
+                return structured(value["raw_output"])
             if value.get("type") in ("tool", "ToolMessage") and isinstance(value.get("content"), str):
                 return structured(value["content"])
             inner = value.get("toolResult")

@@ -55,6 +55,8 @@ RESULTS: dict[str, Any] = {
     "a tool message": {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "ToolMessage"], "kwargs": {"type": "tool", "name": "search_rules", "content": json.dumps([{"id": "a-1", "text": A}, {"id": "a-2", "text": B}])}},
     "marked text": f"[a-1] {A}\n---\n[a-2] {B}",
     "marked text in a block": [{"type": "text", "text": f"[a-1] {A}\n\n[a-2] {B}"}],
+    "marked text in LangChain's tool message": {"type": "tool", "data": {"type": "tool", "content": f"[a-1] {A}\n\n[a-2] {B}", "name": "search_rules", "artifact": None, "status": "success"}},
+    "marked text in LlamaIndex's tool output": {"blocks": [{"text": f"[a-1] {A}\n\n[a-2] {B}"}], "tool_name": "search_rules", "raw_input": {"kwargs": {"query": "return"}}, "raw_output": f"[a-1] {A}\n\n[a-2] {B}", "is_error": False},
     "sources with ids": f"Source: rules.md (a-1)\n{A}\n\nSource: rules.md (a-2)\n{B}",
 }  # fmt: skip
 
