@@ -18,6 +18,8 @@ HEADING = 60
 
 def together(paragraphs: Sequence[str]) -> list[str]:
     """The paragraphs, those joined that a heading, a list, a table or a block of code makes one text."""
+    if all(map(_ITEM.match, paragraphs)):
+        return list(paragraphs)  # they are one another's equals
     titled = any(p.endswith(_ENDS) for p in paragraphs)  # else none of them ends like a sentence
     joined: list[list[str]] = []
     code = False

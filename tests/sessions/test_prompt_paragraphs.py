@@ -53,6 +53,14 @@ def test_the_question_behind_a_passage_that_was_cut_is_no_part_of_it(cut: str) -
     assert [d.text for d in found.documents] == [PLAIN, cut]
 
 
+@pytest.mark.parametrize("marks", [("> ", "> "), ("a) ", "b) "), ("(1) ", "(2) ")])
+def test_items_that_are_all_there_is_stay_apart(marks: tuple[str, str]) -> None:
+    texts = [mark + text for mark, text in zip(marks, (PLAIN, "Hamsters are small pets."), strict=True)]
+    found = find_passages("Answer only from these excerpts:\n\n" + "\n\n".join(texts))
+    assert found is not None
+    assert [d.text for d in found.documents] == texts
+
+
 def test_paragraphs_that_stand_alone_stay_apart() -> None:
     texts = [PLAIN, "Hamsters are small pets, and so are budgerigars.", "Horses are not."]
     found = find_passages("Answer only from these excerpts:\n\n" + "\n\n".join(texts))
