@@ -178,20 +178,6 @@ def _is_arithmetic(claim: StatedClaim, missing_numbers: tuple[str, ...], known: 
     return True
 
 
-def _chained(
-    explained: list[tuple[float, str]], results: list[tuple[float, str]], near: list[Quantity]
-) -> Iterator[tuple[float, str]]:
-    for value, unit in explained:
-        for quantity in near:
-            if quantity.unit == "%":
-                yield value * (1 + quantity.value / 100), unit
-                yield value * (1 - quantity.value / 100), unit
-        for other, its_unit in (*results, *explained):
-            if its_unit == unit:
-                yield value + other, unit
-                yield value - other, unit
-
-
 def _close(a: float, b: float) -> bool:
     return abs(a - b) <= 0.005 * max(1.0, abs(b))
 
