@@ -18,7 +18,6 @@ _WORDS = frozenset(
         "retrieves",
         "retrieval",
         "retriever",
-        "relevant",
         "lookup",
         "query",
         "knowledge",
@@ -59,6 +58,7 @@ _WRITES = frozenset(
       "insert", "post", "remember", "remove", "save", "send", "set",
      "store", "submit", "update", "upload", "upsert", "write"]
 )  # fmt: skip
+_GETS = frozenset(["fetch", "find", "get", "load"])
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -114,4 +114,7 @@ class ReconstructOptions:
 @of_names(1024)
 def _speaks_of_searching(name: str) -> bool:
     words = [word.lower() for word in _SPLIT.split(name) if word]
-    return words == ["get", "information"] or (not _WORDS.isdisjoint(words) and words[0] not in _WRITES)
+    if not words or words[0] in _WRITES:
+        return False
+    said_of_texts = "relevant" in words or words[1:] == ["information"]  # of others it is asked whether they are so
+    return not _WORDS.isdisjoint(words) or (said_of_texts and words[0] in _GETS)
