@@ -32,7 +32,7 @@ _FETCHES = re.compile(
     r"(?:find|fetch|get|search|look_?up|load|retriev|query|top|relevant|similar)[A-Za-z]{0,40}[_\W]{0,10}(?:\w{1,100}_)?"
     r"(?:chunk|passage|doc|context|snippet|excerpt|article|source|knowledge|evidence|rule|polic|section|paragraph)"
     r"|^(?:retriev\w*|(?:vector|semantic|hybrid|knowledge|similarity)_?search)(?:\.(?:task|tool|workflow|agent))?$"
-    r"|retriever$",
+    r"|^(?!.*(?:history|conversation|message)).*retriever$",
     re.IGNORECASE,
 )
 """Names of an application's own functions that fetch texts. Bounded: a sender may choose a name that takes long."""

@@ -15,7 +15,7 @@ def test_names_of_functions_that_fetch_texts(name: str) -> None:
     assert _fetches(name)
 
 
-@pytest.mark.parametrize("name", ["get_user", "research", "chat", "vector_search_settings"])
+@pytest.mark.parametrize("name", ["get_user", "research", "chat", "vector_search_settings", "chat_history_retriever"])
 def test_names_of_other_functions(name: str) -> None:
     assert not _fetches(name)
 
