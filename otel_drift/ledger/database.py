@@ -296,11 +296,20 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 def _postgresql_engine(url: URL) -> Engine:
     query = {"application_name": "otel-drift", "client_encoding": "utf8", **_LIVENESS, **url.query}
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             url.set(query=query), pool_pre_ping=True, pool_size=8, max_overflow=-1, hide_parameters=True
         )
     except ImportError:
         raise ConfigError("a PostgreSQL ledger needs psycopg: pip install 'otel-drift[postgres]'") from None
+
+    @sa.event.listens_for(engine, "handle_error")
+    def _replace(context: sa.engine.ExceptionContext) -> None:
+        # A closed socket leaves the connection in the middle of the ping; that it cannot be set back from there is no
+        # error of the server's, and SQLAlchemy would not take it for one of the connection.
+        if context.is_pre_ping:
+            context.is_disconnect = True
+
+    return engine
 
 
 def _bring_up_to_date(database: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -43,6 +44,28 @@ class TestPostgres(LedgerContract):
         admin.dispose()
 
         assert ledger.find_unit("unit-1", "fingerprint-1", session()) is not None
+
+    def test_a_connection_lost_while_it_is_asked_whether_it_lives_is_replaced(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The driver is left in the middle of that question, and says so instead of what happened."""
+        commit(ledger, unit(finding(3)))
+        real = psycopg.waiting.wait
+        lost = []
+
+        def wait(asking: Any, *args: Any, **options: Any) -> Any:
+            if lost:
+                return real(asking, *args, **options)
+            try:
+                lost.append(next(asking))
+            except StopIteration as done:  # nothing was to be asked
+                return done.value
+            raise psycopg.OperationalError("connection socket closed")
+
+        monkeypatch.setattr(psycopg.waiting, "wait", wait)
+
+        assert ledger.find_unit("unit-1", "fingerprint-1", session()) is not None
+        assert lost
 
     def test_tables_of_others_do_not_matter(self, place: str) -> None:
         engine = sa.create_engine(place.replace("postgresql:", "postgresql+psycopg:"))
