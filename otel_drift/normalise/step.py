@@ -145,8 +145,10 @@ class Step:
         return value
 
     def parse(self, value: str, key: str = "") -> Any:
-        """`value`, of the attribute `key`, parsed where it is JSON; notes whether it was cut."""
+        """`value`, of the attribute `key`, parsed where it is JSON, its messages too; notes whether it was cut."""
         parsed, cut = load(value)
+        if isinstance(parsed, dict) and isinstance(messages := parsed.get("messages"), str):
+            parsed = {**parsed, "messages": self.parse(messages, key)}
         if cut:
             self._cut.append(key)
             self.truncated = True

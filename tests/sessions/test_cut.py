@@ -62,3 +62,15 @@ def test_what_tools_returned_is_not_known() -> None:
     states = [t.retrieval for t in one(*traces).turns]
     assert states[0] == "no_retrieval"
     assert states[-1] == "not_captured"
+
+
+def test_a_cut_list_is_the_same_as_text_within_an_object() -> None:
+    """As MLflow keeps what it took over from another instrumentation: ``{"messages": "[…"}``."""
+    traces = [traced(k, wrapped=False) for k in range(len(TURNS))]
+    asked = [turn.user for turn in one(*traces).turns]
+    for span in [span for trace in traces for span in trace.spans if span.name == "llm"]:
+        given = span.attributes["langfuse.observation.input"]
+        span.attributes["langfuse.observation.input"] = json.dumps({"messages": given, "tools": []})
+
+    assert [turn.user for turn in one(*traces).turns] == asked
+    assert asked[-1] is None
