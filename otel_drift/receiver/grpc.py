@@ -131,7 +131,6 @@ class GrpcServer:
         await server.stop(self._grace)
 
     def _bind(self, server: Any) -> None:
-
         host, port = parse_address(self._address, self._setting)
         shown = f"[{host}]" if ":" in host else host
         try:

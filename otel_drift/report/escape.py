@@ -57,9 +57,12 @@ def json_safe(data: bytes) -> bytes:
     r"""The same JSON with everything that could steer a terminal or hide text written as its escape (``\u009b``)."""
     if data.isascii():  # the other controls may stand in no JSON text
         return data
-    for found in (_C1, _INVISIBLE):
-        data = found.sub(lambda m: json.dumps(m[0])[1:-1], data.decode()).encode()
-    return data
+    text = _C1.sub(_json_escape, data.decode())
+    return _INVISIBLE.sub(_json_escape, text).encode()
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def html_safe(text: str, *, multiline: bool = True) -> str:

@@ -158,13 +158,7 @@ def _is_late(part: Unit, turn: Unit, following: Unit | None) -> bool:
 
     Another service's clock may be late, so that its search seems to follow the call that was given its passages.
     """
-    found = [
-        d.text
-        for n in part.nodes
-        if n.step.kind in {"retriever", "reranker"}
-        for d in (n.step.documents or ())[:8]
-        if d.text
-    ]
+    found = part.retrieved_texts()
     return bool(found) and _given(turn, found) and (following is None or not _given(following, found))
 
 

@@ -112,13 +112,7 @@ class Unit:
         last = finals[-1]
         if len(finals) == 1:
             return last
-        texts = [
-            d.text
-            for n in self.nodes
-            if n.step.kind in {"retriever", "reranker"}
-            for d in (n.step.documents or ())[:8]
-            if d.text
-        ]
+        texts = self.retrieved_texts()
         tools = any(n.step.kind == "tool" for n in self.nodes)
         if texts or tools:
             for call in reversed(finals):
@@ -320,6 +314,16 @@ class Unit:
     def has_sources(self) -> bool:
         """Whether anything was retrieved in it."""
         return any(n.step.kind in {"retriever", "reranker", "tool"} for n in self.nodes)
+
+    def retrieved_texts(self) -> list[str]:
+        """The texts that its retrievers and rerankers found, the first eight of each."""
+        return [
+            document.text
+            for node in self.nodes
+            if node.step.kind in {"retriever", "reranker"}
+            for document in (node.step.documents or ())[:8]
+            if document.text
+        ]
 
     def absorb(self, other: Unit) -> None:
         """Take another unit's nodes as further evidence of this turn."""
