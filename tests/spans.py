@@ -9,6 +9,7 @@ from typing import Any
 
 from otel_drift.model import LogRecord, Session, Span, SpanEvent
 from otel_drift.sessions import ReconstructOptions, reconstruct
+from otel_drift.sessions.prompt import find_passages
 
 SECOND = 10**9
 
@@ -123,3 +124,9 @@ def chat(
         lasts=lasts,
     )
     return t
+
+
+def found(prompt: str) -> list[tuple[str | None, str | None]]:
+    """The id and text of each passage in a prompt."""
+    result = find_passages(prompt)
+    return [(d.id, d.text) for d in result.documents] if result else []

@@ -9,17 +9,12 @@ import textwrap
 import pytest
 
 from otel_drift.sessions.prompt import find_passages
-from spans import Trace, evidence, one
+from spans import Trace, evidence, found, one
 
 A = "Refunds are paid within 14 days of the return, by the method used for the purchase."
 B = "Gift cards are never refunded, except where the law requires it."
 LONG = "## Restoring a file\n\n1. List the snapshots.\n2. Restore one.\n\nNote: it is written beside the present file."
 JAPANESE = ["最大容量は1.2リットルです。", "水以外の液体を沸かさないでください。"]
-
-
-def found(prompt: str) -> list[tuple[str | None, str | None]]:
-    result = find_passages(prompt)
-    return [(d.id, d.text) for d in result.documents] if result else []
 
 
 WITHOUT_IDS = {

@@ -7,20 +7,14 @@ import json
 
 import pytest
 
-from otel_drift.sessions.prompt import find_passages
 from otel_drift.sessions.user_text import from_template
-from spans import Trace, evidence, one
+from spans import Trace, evidence, found, one
 
 A = "Refunds are paid within 14 days of the return, by the method used for the purchase."
 B = "Gift cards are never refunded, except where the law requires it."
 LISTED = "Sizes in stock:\n- small\n- large"
 Q = "How long does a refund take?"
 UNKNOWN = "If you don't know the answer, just say that you don't know, don't try to make up an answer."
-
-
-def found(prompt: str) -> list[tuple[str | None, str | None]]:
-    result = find_passages(prompt)
-    return [(d.id, d.text) for d in result.documents] if result else []
 
 
 WORDINGS = {
